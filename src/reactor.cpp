@@ -1,4 +1,4 @@
-// Reactor: the public face; callables become handlers here.
+// Reactor: the public interface, and the handlers for callables.
 #include "baton/reactor.hpp"
 
 #include <new>

@@ -1,5 +1,5 @@
-// The `baton` command: an echo server, a load generator, a list of what this machine offers, a
-// doctor that measures it and says which configuration to use, and a simulator.
+// The `baton` command: an echo server, a load generator, a list of the engines of this machine, a
+// doctor that measures the machine and recommends a configuration, and a simulator.
 //
 // Exit status: 0 done, 1 failed (the reason is on standard error), 2 wrong use.
 #include <CLI/CLI.hpp>
@@ -45,7 +45,7 @@ int command(int argc, char** argv) {
 int main(int argc, char** argv) {
   using namespace baton::tools;
   if (!open_standard_descriptors()) return 1;
-  // A write beyond RLIMIT_FSIZE is an error that is told, and no signal that ends a server.
+  // So a write beyond RLIMIT_FSIZE is a reported error, not a signal that ends a server.
   std::signal(SIGXFSZ, SIG_IGN);
   int status = 1;
   try {

@@ -44,7 +44,7 @@ std::string kernel_headers() {
 #endif
 }
 
-// The names for a configuration; `baton engines` shows which of them this machine has.
+// The engines' names in a configuration; `baton engines` says which of them work on this machine.
 std::string engines() {
   std::string waits;
   for (const auto& one : registry().wait_strategies()) {

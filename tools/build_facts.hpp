@@ -1,5 +1,5 @@
-// How this command was built, for reports of faults. Nothing of it names a place on the machine
-// that built it.
+// How this command was built, for reports of faults. The text contains no path of the machine that
+// built it.
 #pragma once
 
 #include <string>

@@ -1,7 +1,6 @@
-// `baton bench`: measures this machine. There are two tables of sub-commands: those that compare
-// programs - ours with the rivals - are the Python programs of bench/, which `baton bench` runs
-// with the options given, so that everything is one command; those that need no second program of
-// ours have a file each in tools/bench/.
+// `baton bench`: measures this machine. There are two tables of sub-commands. Comparisons of our
+// programs with the rivals' are the Python programs of bench/, which `baton bench` runs with the
+// given options. Benchmarks that need no second program of ours have a file each in tools/bench/.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -43,8 +42,8 @@ constexpr BenchProgram programs[] = {
     {"report", "report.py", "One page of what was measured: figures and tables"},
 };
 
-// The folder of the programs: BATON_BENCH, else the build's, beside the command. They measure
-// servers of the source tree, so none of them is installed.
+// The folder of the programs: BATON_BENCH, else the one beside the command in the build folder. The
+// programs measure servers of the source tree, so they are not installed.
 std::filesystem::path bench_folder() {
   if (const char* given = ::secure_getenv("BATON_BENCH"); given != nullptr) return given;
   std::error_code error;
@@ -81,7 +80,7 @@ void add_bench_command(CLI::App& app, Run& run) {
   for (const auto add : benchmarks) add(*bench, run);
   for (const BenchProgram& program : programs) {
     CLI::App* const command = bench->add_subcommand(program.name, program.help);
-    // Options are the program's own; its --help too.
+    // The program reads its own options, also --help.
     command->prefix_command();
     command->set_help_flag();
     command->callback([command, &program, &run] {

@@ -19,13 +19,13 @@ struct Option {
   std::string help;
   bool takes_value = false;
   bool takes_file = false;
-  std::vector<std::string> values;  // the words that it takes, if they are few
+  std::vector<std::string> values;  // the valid words; empty: any text
 };
 
-// A command or sub-command: the words that lead to it, and what may follow.
+// A command or sub-command: the words before it, and the words that may follow.
 struct Place {
   std::string words;             // "", " echo", " bench fairness": each word with a blank before it
-  std::vector<Option> commands;  // and the words that an argument without a name takes
+  std::vector<Option> commands;  // and the valid words of an argument without a name
   std::vector<Option> options;
 };
 
@@ -73,7 +73,7 @@ std::string names(const Place& place) {
   return result.empty() ? result : result.substr(1);
 }
 
-// The start that bash and zsh share: finds out which sub-command the words before this one name.
+// The common beginning for bash and zsh: finds the sub-command that the words before this one name.
 std::string find_place(const std::vector<Place>& places, std::string_view loop,
                        std::string_view word) {
   std::string known;
@@ -102,7 +102,7 @@ std::string for_bash(const std::vector<Place>& places) {
   for (const Place& place : places) {
     for (const Option& option : place.options) {
       if (!option.takes_value) continue;
-      // An empty answer has the shell complete names of files.
+      // Without words the shell completes names of files.
       text += fmt::format("    {}) words={} ;;\n", in_quotes(place.words + " " + option.name),
                           in_quotes(fmt::format("{}", fmt::join(option.values, " "))));
     }

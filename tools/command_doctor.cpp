@@ -1,5 +1,5 @@
-// `baton doctor`: looks at the machine, tries every combination, measures those that work, and says
-// which configuration to use, and why.
+// `baton doctor`: inspects the machine, tries every combination, measures those that work, and
+// recommends a configuration with the reasons.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -31,11 +31,11 @@ struct Options {
   std::string known_bad;
 };
 
-// The share of the time for sockets; the rest is for files. They have more combinations and more
-// loads, and their servers have to be connected to.
+// The share of the time for sockets; the rest is for files. Sockets have more combinations and more
+// loads, and connecting to their servers takes time.
 constexpr double sockets_share = 0.65;
 constexpr std::uint64_t file_bytes = std::uint64_t{16} << 20;
-// Enough to look at a file system.
+// Enough for the checks of a file system.
 constexpr std::uint64_t probe_bytes = std::uint64_t{64} << 10;
 
 std::string default_directory() {
@@ -63,7 +63,7 @@ class Examination {
   Result<void, Failure> look() {
     const auto known = load_known_bad(options_);
     if (!known) return unexpected{known.error()};
-    line_.show("looking at the machine");
+    line_.show("inspecting the machine");
     report_.facts = doctor::collect_facts();
     report_.troubles = doctor::known_bad_of(*known, report_.facts);
     report_.calls = doctor::probe_calls(report_.policy.forbid);
@@ -90,7 +90,7 @@ class Examination {
   doctor::Report& report() { return report_; }
 
  private:
-  // Numbers of a machine that has other work are numbers of that work, too.
+  // Other work on the machine changes the numbers.
   void tell_of_others() {
     constexpr double share_of_cores = 0.5;
     const auto load = report_.facts.number("machine.load");
@@ -102,8 +102,7 @@ class Examination {
                     *load, *cores));
   }
 
-  // Without a file in a folder that nobody named there are no results about files; the rest is
-  // examined.
+  // If no folder was named, a failure to make the file leaves out only the results about files.
   Result<void, Failure> make_file() {
     const std::string folder =
         options_.directory.empty() ? default_directory() : options_.directory;
@@ -146,7 +145,7 @@ int examine(const Options& options) {
   if (!policy) return report_failure("doctor", policy.error());
   const Existing existing = options.force ? Existing::replace : Existing::refuse;
   if (!options.write.empty()) {  // before ten seconds are spent
-    // A file that this build could not read back.
+    // Without XML this build could not read the file back.
     if (const auto read = Config::parse_xml("<baton/>", Config{}); !read) {
       Failure failure = read.error();
       failure.reason.insert(0, "--write: ");

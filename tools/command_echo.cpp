@@ -30,14 +30,14 @@ struct EchoCommand {
   bool explain = false;
 };
 
-// A reader of an output that goes away costs that output, and no connection.
+// If the reader of an output goes away, only that output is lost, and no connection.
 void ignore_broken_pipes() {
   struct sigaction action{};
   action.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &action, nullptr);
 }
 
-// Every connection is a descriptor: as many as the system allows this process.
+// Every connection is a descriptor, so the limit is raised as far as the system allows.
 void raise_descriptor_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -51,7 +51,7 @@ Result<Endpoint, Failure> endpoint_of(const EchoOptions& options) {
       fmt::format("{}{}{}:{}", v6 ? "[" : "", options.host, v6 ? "]" : "", options.port));
 }
 
-// Runs a part of the work. An exception - no memory, no thread - is reported, and ends the loop.
+// Runs a part of the work. An exception (no memory, no thread) is reported and ends the loop.
 template <typename Part>
 bool done(Proactor& proactor, Part&& part) {
   try {
@@ -66,7 +66,7 @@ bool done(Proactor& proactor, Part&& part) {
   return false;
 }
 
-// Until the loop ends; false if it ended by an exception in one of the threads.
+// Returns when the loop has ended; false if an exception in one of the threads has ended it.
 bool run(Proactor& proactor, Runners& runners) {
   std::atomic<bool> good{true};
   runners.run([&] {
@@ -75,7 +75,7 @@ bool run(Proactor& proactor, Runners& runners) {
   return good;
 }
 
-// From a listener - an acceptor, or the socket of the datagrams - to the end.
+// Serves a listener (an acceptor, or the socket of the datagrams) to the end.
 template <typename Listener>
 int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endpoint,
              const EchoCommand& options, std::uint32_t threads,
@@ -88,7 +88,7 @@ int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endp
   const auto listening = listener->local_endpoint();
   if (!listening) return report_failure("echo", {listening.error(), listening.error().message()});
 
-  // Comes first, while nothing is pending: it may fail without a thread or memory.
+  // First, while nothing is pending: it fails if there is no memory or thread.
   Runners runners(threads);
   EchoServer server(proactor, options.echo);
   Watch watch(server, options.watch);

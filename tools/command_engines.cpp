@@ -1,5 +1,5 @@
-// `baton engines`: every engine, wait strategy and interrupt strategy of this build, and whether
-// this machine has it, found out by opening it. Forbidden ones are not opened.
+// `baton engines`: every engine, wait strategy and interrupt strategy of this build, and whether it
+// works on this machine. The command opens each to find out, except forbidden ones.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,16 +23,16 @@ namespace {
 
 struct Row {
   std::string engine;
-  std::string wait;     // empty when the engine leaves no choice
-  std::string variant;  // a setting, of an engine that comes in several; else empty
+  std::string wait;     // empty: the engine waits by itself
+  std::string variant;  // a setting, if the engine has several variants; else empty
   bool available = false;
-  std::string reason;  // why not, or why it stands where it stands
-  std::string code;    // why not, for scripts
+  std::string reason;  // why it is not available, or the reason for its place in the order
+  std::string code;    // why it is not available, for scripts
   std::string leader_rule;
-  std::string operations;  // that it takes, as a configuration names them
+  std::string operations;  // the supported ones, as a configuration names them
 };
 
-// "all", or the groups that are whole.
+// "all", or the groups that are supported completely.
 std::string taken_by(const EngineInfo& info) {
   const auto takes = [&](OperationKinds kinds) {
     for (std::size_t i = 0; i < operation_kinds; ++i) {
@@ -58,8 +58,8 @@ std::string taken_by(const EngineInfo& info) {
 
 // One row: the combination, and the reason for its place.
 struct Candidate {
-  std::string wait;     // of an engine that takes a wait strategy
-  std::string variant;  // a setting of one that comes in several
+  std::string wait;     // the wait strategy, if the engine takes one
+  std::string variant;  // a setting, if the engine has several variants
   std::string reason;
 };
 
@@ -78,7 +78,7 @@ Result<std::unique_ptr<Engine>, Failure> open(const RegistryEntry<EngineFactory>
   EngineOptions options;
   options.config = &config->processors.front();
   options.handles_max = limits::handles_chunk;
-  options.one_thread_waits = true;  // the most that a mode can promise any strategy
+  options.one_thread_waits = true;  // the strongest promise that a mode can give a strategy
   options.explain = [](std::string_view) {};
   return engine.factory(options);
 }
@@ -101,7 +101,7 @@ Row probe(const RegistryEntry<EngineFactory>& engine, const Candidate& candidate
   return row;
 }
 
-// An engine's own variants, "a=1 a=2"; none is one.
+// The variants that an engine declares, "a=1 a=2"; without any, a single empty one.
 std::vector<Candidate> variants_of(const RegistryEntry<EngineFactory>& engine) {
   std::vector<Candidate> list;
   std::string_view rest = engine.variants;
@@ -117,7 +117,7 @@ std::vector<Candidate> variants_of(const RegistryEntry<EngineFactory>& engine) {
 std::vector<Row> probe_all(const Config& policy) {
   std::vector<Row> rows;
   for (const auto& engine : registry().engines()) {
-    if (engine.only_by_name) continue;  // for tests: no feature of the machine
+    if (engine.only_by_name) continue;  // for tests; it says nothing about the machine
     std::vector<Candidate> candidates;
     if (engine.waits_by_strategy) {
       for (const auto& wait : registry().wait_strategies()) {

@@ -20,7 +20,7 @@ const CLI::App& chosen(const CLI::App& app) {
   return *deepest;
 }
 
-// "baton echo", or just "baton" where no sub-command was understood.
+// "baton echo", or "baton" if no sub-command was recognised.
 std::string name_of(const CLI::App& app) {
   std::string name = app.get_name();
   for (auto next = app.get_subcommands(); !next.empty(); next = next.front()->get_subcommands()) {
@@ -45,8 +45,8 @@ std::vector<std::string> options_of(const CLI::App& app) {
   return names;
 }
 
-// Letters that must be put in, left out, replaced, or exchanged with their neighbour to make one
-// word of the other (optimal string alignment).
+// The number of letters that must be inserted, deleted, replaced, or exchanged with their neighbour
+// to turn one word into the other (optimal string alignment).
 std::size_t letters_apart(std::string_view a, std::string_view b) {
   std::vector<std::size_t> two_before(b.size() + 1);
   std::vector<std::size_t> before(b.size() + 1);
@@ -72,7 +72,7 @@ std::string meant(std::string_view word, const std::vector<std::string>& known) 
   return found.empty() ? std::string{} : fmt::format(" (did you mean '{}'?)", found);
 }
 
-// The message for a word where nothing, or a sub-command, is expected.
+// The message for an unexpected word, where nothing or a sub-command may stand.
 std::string unknown(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   const std::vector<std::string> commands = commands_of(app);
@@ -124,7 +124,7 @@ std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
-  constexpr std::size_t letters_min = 3;  // of a beginning that says enough
+  constexpr std::size_t letters_min = 3;  // a shorter beginning does not identify a word
   std::string best;
   std::size_t distance_max = std::max<std::size_t>(1, word.size() / 3);
   for (const std::string& one : known) {

@@ -1,5 +1,5 @@
-// The message about a wrong command line: one sentence, which names the word, the valid ones,
-// and the nearest known word.
+// The message about a wrong command line: one sentence with the wrong word, the valid ones, and the
+// nearest known word.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,7 +9,7 @@
 
 namespace baton::tools {
 
-// The one of `known` that was probably meant: it begins with the word, or has few other letters. ""
+// The word of `known` that was probably meant: it begins with `word`, or differs in few letters. ""
 // if there is none.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 

@@ -1,5 +1,5 @@
-// `baton sim`: random programs in a simulated machine, every one from a seed. `baton sim-merge`:
-// puts together what several of them have found.
+// `baton sim`: random programs in a simulated machine, each from a seed. `baton sim-merge`: adds up
+// the results of several runs.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -141,10 +141,10 @@ struct Part {
   std::uint64_t history = 0;
 };
 
-// The parsed line is printed again and compared: a line with other or more words is not from `baton
-// sim`.
+// The parsed line is printed again and compared, so a line that `baton sim` has not printed is
+// refused.
 Part read_part(const std::string& name) {
-  // A device may have no end, and a folder has no lines.
+  // Only regular files: a device may have no end, and a folder has no lines.
   const auto type = std::filesystem::status(name).type();
   using Type = std::filesystem::file_type;
   if (type == Type::character || type == Type::block || type == Type::directory) {
@@ -174,7 +174,7 @@ Part read_part(const std::string& name) {
     throw std::runtime_error(name + ": its last line is not the last line of `baton sim`");
   }
   if (std::sscanf(before.c_str(), "range %llu..%llu %n", &first, &end, &used) != 2 || used == 0) {
-    throw std::runtime_error(name + ": the line before the last does not tell the range of seeds");
+    throw std::runtime_error(name + ": the line before the last does not have the range of seeds");
   }
   if (results > 1) {
     throw std::runtime_error(fmt::format(

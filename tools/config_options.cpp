@@ -15,7 +15,7 @@
 namespace baton::tools {
 namespace {
 
-// The first processor with a lane for each thread; null: there is none.
+// The first processor in mode per_thread; null: there is none.
 const ProcessorConfig* per_thread(const Config& config) {
   for (const ProcessorConfig& one : config.processors) {
     if (one.mode == Mode::per_thread) return &one;
@@ -75,7 +75,7 @@ Result<Config, Failure> make_config(const ConfigOptions& options) {
   set("--wait", "wait", options.wait);
   set("--interrupt", "interrupt", options.interrupt);
   set("--mode", "mode", options.mode);
-  // The lanes are the threads that run handlers; other modes have no use for their number.
+  // The number of lanes is the number of threads that run handlers. Other modes have no lanes.
   const ProcessorConfig* const lanes = made ? per_thread(*made) : nullptr;
   if (lanes == nullptr) return made;
   if (options.threads) {

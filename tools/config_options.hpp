@@ -10,7 +10,7 @@
 
 namespace baton::tools {
 
-// Of these options, in --help.
+// The heading of these options in --help.
 inline constexpr const char* config_group = "Configuration";
 
 struct ConfigOptions {
@@ -26,18 +26,18 @@ void add_config_options(CLI::App& command, ConfigOptions& options);
 // Commands that run more than one thread.
 void add_threads_option(CLI::App& command, ConfigOptions& options);
 
-// In order of rising precedence: the file, the environment (BATON_CONFIG, BATON, BATON_FORBID), the
-// options. Settings without an option stay as they were.
+// Reads, in order of rising precedence, the file, the environment (BATON_CONFIG, BATON,
+// BATON_FORBID) and the options. Settings without an option keep their values.
 Result<Config, Failure> make_config(const ConfigOptions& options);
 
-// How many threads shall run handlers. `config` is what make_config has made.
+// The number of threads that run handlers. `config` is the result of make_config.
 std::uint32_t threads_of(const Config& config, const ConfigOptions& options);
-// A warning on standard error for each option that the opened proactor has replaced; it names the
-// rest by explain().
+// Prints a warning on standard error for each option whose choice the opened proactor has replaced.
+// explain() names the other replacements.
 void warn_of_replacements(const char* command, const std::string& explanation,
                           const ConfigOptions& options);
 
-// Prints why a command cannot go on, on standard error; returns the exit status for that.
+// Prints on standard error why a command ends; returns its exit status.
 int report_failure(const char* command, const Failure& failure);
 
 }  // namespace baton::tools

@@ -1,4 +1,4 @@
-// The little JSON that the commands print.
+// The parts of JSON that the commands print.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,8 +14,8 @@
 
 namespace baton::tools {
 
-// `text` in quotes, escaped. A byte that is no UTF-8 - names of files may hold any - becomes the
-// replacement character, because JSON has only UTF-8.
+// `text` in quotes, escaped. A byte that is no UTF-8 (a file's name may contain any) becomes the
+// replacement character, because JSON allows only UTF-8.
 inline std::string json_string(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
@@ -36,7 +36,7 @@ inline std::string json_string(std::string_view text) {
   return quoted + '"';
 }
 
-// Of values that are JSON already, on one line.
+// An array of values that are JSON already, on one line.
 inline std::string json_object(
     std::initializer_list<std::pair<std::string_view, std::string>> members) {
   std::string text = "{";
@@ -50,7 +50,7 @@ inline std::string json_array(const std::vector<std::string>& values) {
   for (const auto& value : values) text += (text.size() > 1 ? ", " : "") + value;
   return text + "]";
 }
-// The same, one value a line.
+// The same with a line for each value.
 inline std::string json_lines(const std::vector<std::string>& values) {
   std::string text = "[";
   for (const auto& value : values) text += (text.size() > 1 ? ",\n  " : "\n  ") + value;

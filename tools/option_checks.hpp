@@ -1,6 +1,6 @@
-// Valid values of an option. Each check says the value and the valid ones, and the same words
-// stand in --help and in the complaint about a value that is missing (command_line.cpp). They look
-// at the text itself: a conversion by the C library lets "nan", "1e3" and "-1" through.
+// Checks of an option's value. The message of a check has the value and the valid ones; --help and
+// the message about a missing value (command_line.cpp) use the same words. The checks read the text
+// itself, because a conversion by the C library accepts "nan", "1e3" and "-1".
 #pragma once
 
 #include <fmt/format.h>
@@ -87,7 +87,7 @@ inline CLI::Validator size(std::uint64_t min, std::uint64_t max) {
           allowed, "size"};
 }
 
-// One of a few words.
+// One of these words.
 inline CLI::Validator one_of(const std::vector<std::string>& words) {
   const std::string allowed = fmt::format("one of {}", fmt::join(words, ", "));
   return {[=](std::string& text) {
@@ -97,7 +97,7 @@ inline CLI::Validator one_of(const std::vector<std::string>& words) {
           allowed, "word"};
 }
 
-// The words of an option that takes one of a few, from the name of its type; else none.
+// The valid words of an option, from the name of its type; empty if it is no one_of().
 inline std::vector<std::string> words_of(std::string_view type) {
   constexpr std::string_view before = "one of ";
   constexpr std::string_view between = ", ";
@@ -113,7 +113,7 @@ inline std::vector<std::string> words_of(std::string_view type) {
   }
 }
 
-// Any text but none.
+// Any text that is not empty.
 inline CLI::Validator not_empty(const std::string& what) {
   return {[=](std::string& text) {
             return text.empty() ? fmt::format("'' is not a {}", what) : std::string{};

@@ -1,7 +1,6 @@
-// A command's output, on its two channels. Results go to standard output, and main ends with
-// status 1 unless all of them could be written. Notes go to standard error, which may have no
-// reader: a note that cannot be written is lost, and the work continues. Neither function throws
-// for an output that fails.
+// The two outputs of a command. Results go to standard output, and main ends with status 1 unless
+// all of them could be written. Notes go to standard error, which may have no reader: a note that
+// cannot be written is lost, and the work continues. No function throws because an output fails.
 #pragma once
 
 #include <fcntl.h>
@@ -16,9 +15,10 @@
 
 namespace baton::tools {
 
-// Descriptors 0 to 2 that are closed become /dev/null, opened the wrong way round: a write to a
-// closed standard output still fails, and no file that is opened later is taken for it. Before
-// anything else is opened. False if that is impossible.
+// Opens /dev/null for those of the descriptors 0 to 2 that are closed, so that no file that is
+// opened later is taken for standard output. It is opened for the other direction, so that a write
+// to a closed standard output still fails. Called before anything else is opened. False: it cannot
+// be opened.
 inline bool open_standard_descriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0 || errno != EBADF) continue;
@@ -27,7 +27,7 @@ inline bool open_standard_descriptors() {
   return true;
 }
 
-// Why the first write to standard output that failed did; 0: none has.
+// The errno of the first write to standard output that failed; 0: none.
 inline int output_error = 0;
 
 inline void print_text(const std::string& text) {
@@ -38,7 +38,7 @@ void print(fmt::format_string<Values...> format, Values&&... values) {
   print_text(fmt::format(format, std::forward<Values>(values)...));
 }
 
-// At once: it is not kept in a buffer.
+// Prints a note at once, unbuffered.
 inline void note_text(const std::string& text) {
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);

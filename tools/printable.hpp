@@ -1,4 +1,4 @@
-// Text of unknown origin - words of a command line, names of files - made fit to be printed.
+// Makes text of unknown origin printable, such as words of a command line and names of files.
 #pragma once
 
 #include <fmt/format.h>
@@ -31,8 +31,8 @@ inline std::size_t utf8_length(std::string_view text) {
   return wrong ? 0 : length;
 }
 
-// On one line: control characters and bytes that are no UTF-8 as \xNN, of a long text the beginning
-// and the end.
+// The text on one line: control characters and bytes that are no UTF-8 as \xNN. A long text is cut
+// in the middle.
 inline std::string printable(std::string_view text) {
   constexpr std::size_t whole_max = 2'000;
   constexpr std::size_t part = 300;

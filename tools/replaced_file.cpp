@@ -25,14 +25,14 @@ Failure exists_already(const std::string& path) {
           path + " exists already; replace it with --force, or name another file"};
 }
 
-// The mode that open(2) gives to a new file.
+// The mode of a new file, as open(2) would set it.
 mode_t usual_mode() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
   return 0666 & ~mask;
 }
 
-// The file beside it; gone with this object unless it was given the name.
+// The new file beside the old one. The destructor removes it unless it was renamed.
 class Successor {
  public:
   explicit Successor(const std::string& path) : name_(path + ".XXXXXX") {
@@ -60,17 +60,18 @@ class Successor {
     return ::fsync(descriptor_) != 0 ? errno : 0;
   }
 
-  // 0, or an errno: EEXIST where an existing file is refused.
+  // 0, or an errno: EEXIST if an existing file is refused.
   int take_name(const std::string& path, Existing existing) {
     int error = 0;
     if (existing == Existing::replace) {
       error = ::rename(name_.c_str(), path.c_str()) == 0 ? 0 : errno;
     } else if (::link(name_.c_str(), path.c_str()) == 0) {
-      // A second name, which unlike a new one never takes the place of a file; the first goes.
+      // A second link, because unlike rename(2) it never replaces a file. The first name is
+      // removed.
       return 0;
     } else {
       error = errno;
-      // Some file systems have no second names.
+      // Some file systems have no links.
       if (error != EPERM && error != EOPNOTSUPP && error != EMLINK) return error;
       error = ::renameat2(AT_FDCWD, name_.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) == 0
                   ? 0
@@ -81,7 +82,7 @@ class Successor {
   }
 
  private:
-  std::string name_;  // empty: it has the other one now
+  std::string name_;  // empty: it was renamed
   int descriptor_ = -1;
 };
 

@@ -1,6 +1,6 @@
-// One line on the terminal that is rewritten, to show progress. It takes no more than the
-// terminal's width, which is read each time, and disappears when the object ends. Nothing is
-// written into a pipe or a file.
+// A line on the terminal that is rewritten, to show progress. It is cut to the terminal's width,
+// which is read each time, and disappears when the object is destroyed. Nothing is written into a
+// pipe or a file.
 #pragma once
 
 #include <sys/ioctl.h>
@@ -14,7 +14,7 @@
 
 namespace baton::tools {
 
-// As much of the text as stands in so many columns, whole characters.
+// The beginning of the text that fits into so many columns, in whole characters.
 inline std::string first_columns(std::string_view text, std::size_t columns) {
   std::size_t end = 0;
   for (; columns > 0 && end < text.size(); --columns) {
@@ -35,7 +35,7 @@ class StatusLine {
 
   void show(const std::string& text) {
     if (!terminal_) return;
-    // The last column stays free: with it some terminals begin a new line.
+    // The last column stays free, because some terminals begin a new line after it.
     note("\r\033[K{}", first_columns(text, columns() - 1));
     shown_ = true;
   }

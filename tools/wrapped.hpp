@@ -1,4 +1,4 @@
-// Text in lines of at most so many columns; a longer word has a line of its own.
+// Wraps text into lines of at most `columns`; a longer word has a line of its own.
 #pragma once
 
 #include <algorithm>

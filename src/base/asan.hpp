@@ -1,4 +1,4 @@
-// Whether AddressSanitizer looks on: BATON_ASAN is defined then, by gcc's name or by clang's.
+// BATON_ASAN is defined in builds with AddressSanitizer, of gcc and of clang.
 #pragma once
 
 #if defined(__SANITIZE_ADDRESS__)

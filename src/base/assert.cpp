@@ -1,4 +1,4 @@
-// The end of a program that has found a bug in itself.
+// Ends a program in which an assertion has found a bug.
 #include "base/assert.hpp"
 
 #include <cstdio>
@@ -6,8 +6,7 @@
 
 namespace baton {
 
-// The one place that writes to standard error: the process ends here, and a core without a
-// reason is of no help.
+// Standard error gets a line only here: the process ends, and a core dump alone has no reason.
 void assertion_failed(const char* fact, const char* file, int line) noexcept {
   std::fprintf(stderr, "baton: %s:%d: broken: %s\n", file, line, fact);
   std::abort();

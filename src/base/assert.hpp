@@ -1,21 +1,20 @@
-// Assertions: what only a bug can break. They stay on in release builds - an I/O library that goes
-// on with a broken state corrupts the user's data later. One fact each.
+// Assertions, for facts that only a bug can break, one fact each. They stay on in release builds:
+// an I/O library that goes on with a broken state corrupts the user's data later.
 #pragma once
 
 #include <atomic>
 
 namespace baton {
 
-/// Prints nothing but the place and the fact to the program's abort message and ends it. The place
-/// is a file's name without its folder: a library contains no path of the machine that built it.
+/// Prints the place and the fact, and ends the program. The place is a file's name without its
+/// folder, because a library contains no path of the machine that built it.
 [[noreturn]] void assertion_failed(const char* fact, const char* file, int line) noexcept;
 
-/// The program has broken a rule of the library, and debug mode has found it: prints the report,
-/// and ends it.
+/// Prints the report of debug mode about a broken rule of the library, and ends the program.
 [[noreturn]] void misuse_found(const char* report) noexcept;
 
-/// Told of an object that is destroyed while it must not be, before the assertion ends the program:
-/// a hook that knows more about it reports that and ends the program. Null: none.
+/// A hook for an object that is destroyed too early. It is called before the assertion ends the
+/// program, and may end it itself with a better report. Null: none.
 using DestroyedEarly = void (*)(const void* object) noexcept;
 inline std::atomic<DestroyedEarly> destroyed_early{nullptr};
 

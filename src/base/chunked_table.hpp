@@ -1,5 +1,5 @@
-// ChunkedTable: records by dense index, at stable addresses, grown in chunks up to a bound. Looking
-// up is two loads and never locks; growing is for one thread at a time.
+// ChunkedTable: records by dense index, at stable addresses. The table grows in chunks up to a
+// bound. A look-up is two loads without a lock. One thread at a time may grow the table.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ class ChunkedTable {
   static_assert((ChunkSize & (ChunkSize - 1)) == 0, "a power of two: the index is split by bits");
 
  public:
-  /// No index will reach `bound`. Throws std::bad_alloc.
+  /// All indices are below `bound`. Throws std::bad_alloc.
   explicit ChunkedTable(std::uint32_t bound)
       : bound_(bound), chunks_(new std::atomic<Record*>[chunks(bound)] {}) {}
   ~ChunkedTable() {

@@ -1,8 +1,8 @@
-// Points of the system clock as ISO 8601 text (B-02): "2026-01-31T12:00:00.000000Z". Always UTC:
-// lines of several machines sort as text, and no time zone has to be known.
+// Points of the system clock as ISO 8601 text (B-02): "2026-01-31T12:00:00.000000Z". The time is
+// always UTC, so that lines of several machines sort as text without knowing a time zone.
 //
-// Calendar arithmetic is done here and not by gmtime_r, which must take a look at the time zone's
-// data (and its lock) first. Days are turned into a date by Howard Hinnant's algorithm
+// The calendar is computed here because gmtime_r first reads the time zone's data under its lock.
+// Days are turned into a date by Howard Hinnant's algorithm
 // ("chrono-Compatible Low-Level Date Algorithms"): years begin in March, so that the leap day is
 // the last of its year, and 400 years (an era) have a fixed number of days.
 #include <array>
@@ -50,12 +50,12 @@ static_assert(date_of(11'016).month == 2 && date_of(11'016).day == 29);  // 2000
 
 std::string iso_8601(std::int64_t unix_microseconds) {
   const std::int64_t days = floor_divide(unix_microseconds, us_per_day);
-  // Not what is left after days * us_per_day: that product overflows for the earliest points.
+  // By remainder: days * us_per_day overflows for the earliest points.
   const std::int64_t remainder = unix_microseconds % us_per_day;
   const std::int64_t rest = remainder < 0 ? remainder + us_per_day : remainder;
   const Date date = date_of(days);
   const int second = static_cast<int>(rest / us_per_second);
-  // Years that four digits cannot show get a sign and at least six, the standard's expanded form.
+  // Years beyond four digits get a sign and at least six digits, the standard's expanded form.
   const bool expanded = date.year < 0 || date.year > 9'999;
   std::array<char, 48> text{};
   const int length = std::snprintf(

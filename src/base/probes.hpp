@@ -2,9 +2,9 @@
 //
 //   bpftrace -e 'usdt:/usr/lib/libbaton.so:baton:leader_change { @[arg0] = count(); }'
 //
-// Where <sys/sdt.h> was there at build time (package systemtap-sdt-dev), a probe is one nop and a
-// note in the file that says where its arguments are; else it is nothing. Arguments are values that
-// the place has at hand, so that nothing is computed for a tracer that is not there.
+// If <sys/sdt.h> (package systemtap-sdt-dev) was installed at build time, a probe is one nop and a
+// note in the file that says where its arguments are. Otherwise it is nothing. Arguments are values
+// that the code has anyway, so that nothing is computed for an absent tracer.
 // docs/guide/operations.md lists them; the test `probes` compares that list with the library.
 #pragma once
 

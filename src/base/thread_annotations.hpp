@@ -17,5 +17,5 @@
 #define BATON_ASSERT_CAPABILITY(...) BATON_ATTRIBUTE(assert_capability(__VA_ARGS__))
 #define BATON_RETURN_CAPABILITY(mutex) BATON_ATTRIBUTE(lock_returned(mutex))
 #define BATON_EXCLUDES(...) BATON_ATTRIBUTE(locks_excluded(__VA_ARGS__))
-// Only where no annotation can tell the truth: in a lock class, and with a reason elsewhere.
+// For lock classes. Elsewhere only with a reason why no annotation fits.
 #define BATON_NO_THREAD_SAFETY_ANALYSIS BATON_ATTRIBUTE(no_thread_safety_analysis)

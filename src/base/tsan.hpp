@@ -1,10 +1,10 @@
-// Annotations for ThreadSanitizer, which does not see the kernel write through a ring or hand an
-// operation over by a signal: release before the operation is given to the kernel, acquire when it
-// comes back.
+// Annotations for ThreadSanitizer, which does not see that the kernel writes through a ring or
+// hands an operation over by a signal: release before the operation goes to the kernel, acquire
+// when it comes back.
 //
-// Nor does it know the threads that the C library makes for itself (AIO's notifications): code of
-// ours that runs on one of them must not be instrumented, BATON_TSAN_FOREIGN_THREAD, and must call
-// nothing that is.
+// It does not know the threads that the C library starts for itself (AIO's notifications) either.
+// Code that runs on one of them has BATON_TSAN_FOREIGN_THREAD, which leaves it uninstrumented, and
+// calls only such code.
 #pragma once
 
 #if defined(__SANITIZE_THREAD__)

@@ -1,6 +1,6 @@
-// BATON_UNINITIALIZED: before a local array on the hot path that is filled before it is read.
-// Release builds clear every other variable on the stack (-ftrivial-auto-var-init=zero), and to
-// clear what a wait or a transfer is about to overwrite would be paid by each of them.
+// BATON_UNINITIALIZED: for a local array on the fast path that is filled before it is read. Release
+// builds clear every other variable on the stack (-ftrivial-auto-var-init=zero). Clearing an array
+// that a wait or a transfer is about to overwrite would slow down each of them.
 #pragma once
 
 #if defined(__clang__)

@@ -8,8 +8,7 @@
 namespace baton::detail {
 namespace {
 
-// REQUIRES of the caller: after a success it touches nothing that the completion may have
-// destroyed.
+// REQUIRES: after a success the caller touches nothing that the completion may have destroyed.
 std::error_code launch(Proactor& proactor, Operation& operation) noexcept {
   return operation.kind() == OperationKind::user ? proactor.post(operation)
                                                  : proactor.start(operation);
@@ -43,7 +42,7 @@ OperationAwaiter::Begin OperationAwaiter::begin_generally(std::coroutine_handle<
   BATON_ASSERT(proactor_ != nullptr);
   waiter_ = waiter;
   operation_->set_strand(context != nullptr ? context->strand : nullptr);
-  // A cancelled coroutine still closes what it opened.
+  // A close is never cancelled: a cancelled coroutine still closes its objects.
   if (operation_->kind() != OperationKind::close) {
     context_ = context != nullptr ? context->cancellation : nullptr;
     if (context_ != nullptr || hook_ != nullptr) return begin_cancellable();
@@ -69,7 +68,7 @@ OperationAwaiter::Begin OperationAwaiter::begin_cancellable() noexcept {
     operation_->set_completion(
         [](Operation& operation) {
           auto& self = *static_cast<OperationAwaiter*>(operation.context());
-          // release: the starter sees the result; acquire: we see what the starter wrote.
+          // release: the starter sees the result; acquire: this thread sees the starter's writes.
           if ((self.phase_.fetch_or(complete, std::memory_order_acq_rel) & begun) == 0) return;
           self.disarm();
           self.waiter_.resume();
@@ -83,7 +82,7 @@ OperationAwaiter::Begin OperationAwaiter::begin_cancellable() noexcept {
     return Begin::failed;
   }
 
-  // Started, and still ours: see the class.
+  // The operation is started, and this awaiter still exists: see the comment of the class.
   std::uint8_t found = 0;
   if (phase_.compare_exchange_strong(found, begun, std::memory_order_acq_rel)) {
     return Begin::suspended;
@@ -100,7 +99,7 @@ void OperationAwaiter::disarm() noexcept {
 }
 
 void OperationAwaiter::request_cancel() noexcept {
-  // acquire: the operation as the starter left it.
+  // acquire: this thread sees the operation as the starter left it.
   if ((phase_.fetch_or(asked, std::memory_order_acq_rel) & begun) != 0) {
     proactor_->cancel(*operation_);
   }

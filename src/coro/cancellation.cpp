@@ -25,7 +25,7 @@ CancellationState::CancellationState(Proactor& proactor) noexcept : system_(&pro
 }
 
 CancellationState* CancellationState::create(Proactor& proactor) {
-  // Where the frames of tasks lie: each run_until_complete makes one.
+  // From the cache of frames, because each run_until_complete makes one.
   return ::new (allocate_frame(sizeof(CancellationState))) CancellationState(proactor);
 }
 
@@ -35,7 +35,7 @@ void CancellationState::acquire() noexcept {
 }
 
 void CancellationState::release() noexcept {
-  // acquire and release: the last one sees everything that the others did.
+  // acquire and release: the last owner sees the writes of all others.
   if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   BATON_ASSERT(first_ == nullptr);
   this->~CancellationState();
@@ -86,7 +86,7 @@ CancellationState* CancellationState::call_nodes(CancellationState* rest) noexce
     if (inner == nullptr) {
       node->cancel_(*node);
     } else if (inner->claim()) {
-      inner->acquire();  // its scope may go as soon as this lock is free
+      inner->acquire();  // its scope may be destroyed as soon as this lock is free
       inner->next_claimed_ = rest;
       rest = inner;
     }

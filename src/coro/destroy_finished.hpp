@@ -1,4 +1,4 @@
-// The end of a detached task.
+// Destroys the frame of a task that is done.
 #pragma once
 
 #include <coroutine>

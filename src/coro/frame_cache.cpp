@@ -1,7 +1,7 @@
 // The frame cache: free lists by size class, thread-local.
 //
 // Classes are 256, 384, 512, 768, 1024, 1536 ... 64 KiB: two for each doubling, so that at most a
-// third of a frame is waste. The list of a class is linked through the frames themselves.
+// third of a frame above 256 bytes is unused. The frames of a class are linked through themselves.
 #include "baton/coro/frame_cache.hpp"
 
 #include <bit>
@@ -11,7 +11,7 @@
 #include "base/asan.hpp"
 #include "base/assert.hpp"
 
-// A kept frame is as dead as a freed one: the sanitizer shall see a late use of it.
+// The sanitizer reports the use of a kept frame as that of a freed one.
 #ifdef BATON_ASAN
 extern "C" {
 void __asan_poison_memory_region(void const volatile* address, std::size_t size);
@@ -61,8 +61,8 @@ constexpr std::align_val_t alignment{detail::frame_alignment};
 void* take_from_heap(std::size_t size) { return ::operator new(size, alignment); }
 void give_to_heap(void* frame) noexcept { ::operator delete(frame, alignment); }
 
-// Two objects: the lists have no destructor, so that frames freed while the thread's other locals
-// are being destroyed still find them; `Sweeper` empties them and closes them for good.
+// Two objects: the lists have no destructor, so that they exist for frames that are freed while
+// other locals of the thread are destroyed. `Sweeper` empties the lists and closes them for good.
 struct Lists {
   Node* heads[classes];
   FrameCacheStatistics statistics;
@@ -127,8 +127,8 @@ void* allocate_frame(std::size_t size) {
   return node;
 }
 
-// Between the allocation and the task the arguments are copied. A copy that makes a task of its own
-// leaves no newest frame here; then the alignment is all there is to judge by.
+// The arguments are copied between the allocation and the making of the task. If copying makes a
+// task of its own, there is no newest frame, and only the alignment can be checked.
 void check_frame(const void* frame) noexcept {
   const void* const newest = std::exchange(lists.newest, nullptr);
   const bool placed = newest != nullptr
@@ -151,7 +151,7 @@ void free_frame(void* frame, std::size_t size) noexcept {
     return;
   }
   if (!lists.watched) {
-    sweeper.touch();  // constructs it: from here on the lists are emptied at the thread's end
+    sweeper.touch();  // constructs it, so that the lists are emptied at the thread's end
     lists.watched = true;
   }
   Node* const node = ::new (frame) Node{lists.heads[index]};

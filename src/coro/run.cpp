@@ -1,4 +1,4 @@
-// run_until_complete: the task's end.
+// run_until_complete: the end of the task.
 #include "baton/coro/run.hpp"
 
 #include "baton/error.hpp"
@@ -12,8 +12,8 @@ TaskRun::TaskRun(Proactor& proactor, TaskPromiseBase& promise)
   promise.set_context(&context_);
 }
 
-// acq_rel, here and below: the value of the task is visible to the thread that takes it, and the
-// task is at rest before another thread frees it.
+// acq_rel, here and below: the thread that takes the value sees it, and another thread frees the
+// task only after it has ended.
 std::coroutine_handle<> TaskRun::finished(TaskPromiseBase& promise,
                                           std::coroutine_handle<> self) noexcept {
   auto* const run = static_cast<TaskRun*>(promise.owner());

@@ -1,4 +1,4 @@
-// Scope: counts its tasks, keeps the first exception, brings the joiner back.
+// Scope: counts its tasks, keeps the first exception, resumes the joiner.
 #include "baton/coro/scope.hpp"
 
 #include <new>
@@ -47,7 +47,7 @@ Scope::~Scope() {
         "first");
   }
   if (outer_.state() != nullptr) outer_.state()->remove(outer_node_);
-  // The last task may still be on its way out of the strand.
+  // The last task may not have left the strand yet.
   Strand::retire(std::move(strand_));
 }
 
@@ -112,8 +112,8 @@ std::coroutine_handle<> Scope::one_less() noexcept {
     if (--running_ == 0) joiner = std::exchange(joiner_, nullptr);
   }
   if (joiner == nullptr) return std::noop_coroutine();
-  // Posted, not resumed here: the joiner has a strand of its own, or none. The library refuses such
-  // a post only in a forked child, where nothing runs besides this thread.
+  // Posted, not resumed here, because the joiner has another strand, or none. The post is refused
+  // only in a forked child, where this thread is the only one.
   const std::coroutine_handle<> waiter = joiner->waiter_;
   if (!joiner->scope_.proactor_.post(joiner->operation_)) return std::noop_coroutine();
   return waiter;
@@ -156,7 +156,7 @@ bool Scope::JoinAwaiter::suspend(std::coroutine_handle<> waiter,
         static_cast<JoinAwaiter*>(operation.context())->waiter_.resume();
       },
       this);
-  // The outer scope's end is ours.
+  // Cancelling the outer scope cancels this one.
   if (outer_ != nullptr && !outer_->add(node_)) scope_.cancel();
   suspended_ = true;
   return scope_.wait_for_the_last(*this);  // true: *this may be gone
@@ -171,8 +171,8 @@ void Scope::JoinAwaiter::await_resume() {
   if (outer_ != nullptr) outer_->remove(node_);
   if (refused_) {
     throw std::system_error(refused_, refused_ == errc::operation_in_use
-                                          ? "a scope is joined by two at once"
-                                          : "a task joins the scope that it is in");
+                                          ? "a scope is joined twice at the same time"
+                                          : "a task joins its own scope");
   }
   std::exception_ptr first;
   {

@@ -12,7 +12,7 @@ std::coroutine_handle<> detached_finished(detail::TaskPromiseBase& promise,
   auto& proactor = *static_cast<Proactor*>(promise.owner());
   std::exception_ptr exception = std::move(promise.exception());
   detail::destroy_finished(
-      self, exception);  // before anybody hears of it: its objects are closed by then
+      self, exception);  // first: its objects are closed when the exception is reported
   if (exception && !detail::is_refusal(exception)) proactor.task_failed(exception);
   return std::noop_coroutine();
 }

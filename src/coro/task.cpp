@@ -1,4 +1,4 @@
-// The parts of tasks that are not inline: the scope's token, and the way back into the strand.
+// The parts of tasks that are not inline: the scope's token, and the return into the strand.
 #include "baton/coro/task.hpp"
 
 #include "baton/proactor.hpp"
@@ -15,9 +15,8 @@ CancellationToken TaskContext::token() const noexcept {
 namespace detail {
 
 TaskRefused::TaskRefused(std::error_code reason)
-    : std::system_error(reason,
-                        "a task has started one operation after the other and looked at no result: "
-                        "each was refused") {}
+    : std::system_error(
+          reason, "a task ignored the results of its operations, each of which was refused") {}
 
 bool is_refusal(const std::exception_ptr& exception) noexcept {
   try {
@@ -39,9 +38,9 @@ std::coroutine_handle<> StrandReturn::come_back() noexcept {
       },
       this);
   const std::coroutine_handle<> waiter = waiter_;
-  // The library refuses such a post only in a forked child, where nothing runs besides this thread.
+  // The post is refused only in a forked child, where this thread is the only one.
   if (context_->proactor->post(operation_)) return waiter;
-  return std::noop_coroutine();  // and this may be gone
+  return std::noop_coroutine();  // *this may be gone
 }
 
 }  // namespace detail

@@ -1,4 +1,4 @@
-// Notifications, timers and signals: what comes from the program itself.
+// Notifications, timers and signals.
 #include <array>
 #include <new>
 #include <utility>
@@ -57,7 +57,7 @@ std::error_code Reactor::Impl::notify(EventHandler* handler, Kept kept, std::fun
 }
 
 std::size_t Reactor::Impl::purge(const EventHandler* handler, Interest which) noexcept {
-  reactor::Notifications purged;  // destroyed after the lock: the destructors are the user's
+  reactor::Notifications purged;  // destroyed without the lock: the destructors are the user's
   if (in_wrong_process()) return 0;
   const os::LockGuard guard(mutex_, system_);
   return notifications_.purge(handler, which, purged);
@@ -89,7 +89,7 @@ Result<TimerKey> Reactor::Impl::schedule(EventHandler* handler, Kept kept, Deadl
   return timer->key();
 }
 
-// A waiting leader has to wake up for it.
+// Interrupts a leader that would wait beyond the new timer.
 void Reactor::Impl::timer_armed() noexcept {
   only_reports_ = false;
   if (leader_waits_ && timers_.nearest() < leader_deadline_) interrupt_leader();

@@ -1,27 +1,29 @@
 // Reactor::Impl: registrations, timers, notifications and signals of one reactor, and the threads
 // that run it, over one Demultiplexer.
 //
-// The idea. One thread leads: it waits, queues what is ready, and calls the handlers one after the
-// other, keeping the lead, for waking a thread costs more than most handlers. It asks the system
-// again only when the queue is empty: so every registration that was ready has had one turn, which
-// is fair. One sleeping follower, the standby, looks about once a millisecond (LookPace: less
-// often in calm times); it takes the lead from a leader that has been in the same handler since the
-// last look, and helps with what has waited that long. After a look without traffic it sleeps for
-// good (the protocol of docs/internals/leader_followers.md, in little).
+// The idea. One thread leads: it waits, queues the ready registrations, and calls their handlers
+// one after the other. It keeps the lead meanwhile, because waking a thread costs more than most
+// handlers. It polls the system again only when the queue is empty, so every ready registration has
+// had one turn, which is fair. One sleeping follower, the standby, looks at the leader about once a
+// millisecond (LookPace: less often in calm times). It takes the lead from a leader that has been
+// in the same handler since the last look, and helps with work that has waited that long. After a
+// look without traffic it sleeps without a time limit (a small form of the protocol of
+// docs/internals/leader_followers.md).
 //
-// Suspension. A registration whose handler runs is not called again before that has returned. While
-// the leader runs handlers itself no thread asks the system, so there is nothing to suspend. Only
-// if another thread leads meanwhile and the registration is reported again, it is taken out of the
-// set; when its handler has returned it goes on a list, and the thread that is about to wait puts
-// it back. If a thread waits already, the one that ran the handler puts it back at once - where a
-// running wait sees that - because no other thread would.
+// Suspension. A registration whose handler runs is not called again before the handler has
+// returned. While the leader runs handlers itself no thread polls the system, so there is nothing
+// to suspend. A registration is taken out of the set only if another thread leads meanwhile and the
+// registration is reported again. When its handler has returned it goes on a list, and the thread
+// that is about to wait puts it back. If a thread waits already and its wait sees changes, the
+// thread that ran the handler puts it back at once, because no other thread would.
 //
-// The one tricky piece: no wake-up may be lost. A thread that stops being available - it enters a
-// handler, waits, or leaves - or leaves work for others looks round in the same critical section.
+// The one tricky piece: no wake-up may be lost. A thread becomes unavailable when it enters a
+// handler, waits, or leaves. In the same critical section it calls look_round(), which makes sure
+// that a thread looks after the queued work. So does a thread that queues work for others.
 //
 // Everything is guarded by mutex_, unless it says otherwise. Calls of the Demultiplexer that change
-// what is watched are made under it, which is what serialises them; the wait is not. Lock order:
-// mutex_, then the Demultiplexer's and the strategies'.
+// the watched set are made under mutex_, which serialises them; the wait is made without it. Lock
+// order: mutex_, then the Demultiplexer's and the strategies'.
 #pragma once
 
 #include <array>
@@ -65,9 +67,10 @@ class Reactor::Impl {
 
   /// The calling thread is in turn() or remove(), perhaps in a handler.
   [[nodiscard]] bool inside() const noexcept;
-  /// For a destructor inside a handler, whose call is still on the stack: as ~Impl, but threads in
-  /// calls close those registrations themselves, and the memory stays. exit() in a handler comes
-  /// here and does not return to the call; one that does return ends the program with a sentence.
+  /// For a destructor inside a handler, whose call is still on the stack: as ~Impl, but the memory
+  /// stays, and a thread that is in a call closes that registration itself. exit() in a handler
+  /// comes here and does not return to the call. A call that does return ends the program with a
+  /// sentence.
   void end_in_handler() noexcept;
 
   // -- registrations.cpp --------------------------------------------------------------------------
@@ -108,8 +111,8 @@ class Reactor::Impl {
   [[nodiscard]] const std::string& explanation() const noexcept { return explanation_; }
 
  private:
-  /// A call of this thread from which handlers run; lives on its stack. Calls may be nested, also
-  /// those of several reactors, so they stand in a chain.
+  /// A call of this thread from which handlers run; it lives on its stack. Calls may be nested,
+  /// also those of several reactors, so they form a chain.
   class Inside {
    public:
     explicit Inside(const Impl& impl) noexcept : impl_(impl), outer_(chain()) {
@@ -122,9 +125,9 @@ class Reactor::Impl {
     static Inside* chain() noexcept { return static_cast<Inside*>(os::thread_locals.reactors); }
     [[nodiscard]] bool is_of(const Impl& impl) const noexcept { return &impl_ == &impl; }
     [[nodiscard]] Inside* outer() const noexcept { return outer_; }
-    /// A handler has destroyed the reactor.
+    /// Called when a handler has destroyed the reactor.
     void destroyed() noexcept { destroyed_ = true; }
-    /// When the handlers have returned.
+    /// Called when the handlers have returned; ends the program if one has destroyed the reactor.
     void check() const noexcept;
 
    private:
@@ -138,25 +141,25 @@ class Reactor::Impl {
   /// A thread inside turn(); lives on its stack.
   struct Member {
     Rest rest = Rest::awake;
-    bool in_turn = true;  // and not, say, in a call of remove
+    bool in_turn = true;  // false: in another call, such as remove
     bool in_handler = false;
     bool helps = false;        // may take from the queue without the lead
-    bool dozes = false;        // nothing happened at its last look: sleeps for good
-    bool looks_again = false;  // soon: at its last look, long after the one before, a handler ran
+    bool dozes = false;        // its last look saw no traffic: sleeps without a time limit
+    bool looks_again = false;  // soon, because a handler ran at its last, late look
     bool returns = false;      // after calls, or when it is woken by Reactor::wake
     bool has_token = false;
     bool leaves = false;      // at once: after an exception, or by `error`
-    std::uint32_t ends = 0;   // what ends_ is as long as it may stay
+    std::uint32_t ends = 0;   // it stays as long as ends_ has this value
     std::uint32_t forks = 0;  // the process in which it has entered
     std::uint64_t calls = 0;
     std::uint64_t call = 0;     // the last of these, by its number in the reactor
-    std::int64_t began_ns = 0;  // of a call that is measured, or 0
+    std::int64_t began_ns = 0;  // the beginning of a measured call, or 0
     std::uint64_t thread = 0;   // pinned only
     os::ParkingSlot slot;
     Member* next = nullptr;  // sleepers, last in first out
     Member* previous = nullptr;
     std::exception_ptr thrown;
-    std::error_code error;  // it is no member any more, and mutex_ is not held
+    std::error_code error;  // set: it is no member any more, and mutex_ is not held
   };
 
   /// What the next look of a standby compares with. A standby that leaves hands them to the next
@@ -178,11 +181,11 @@ class Reactor::Impl {
   /// How a thread comes back from user code.
   enum class Back : std::uint8_t {
     here,
-    reopened,  ///< in a forked child that has opened the reactor anew: what was running is settled
-    lost       ///< in one that has not: without mutex_, and nothing may be touched
+    reopened,  ///< in a forked child that has reopened the reactor: running calls were settled
+    lost       ///< in a forked child that has not: without mutex_, and nothing may be touched
   };
 
-  // They are called in different functions, through which the analysis does not follow.
+  // They are called in different functions, which the analysis does not follow.
   void lock() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(system_); }
   void unlock() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(system_); }
 
@@ -203,10 +206,10 @@ class Reactor::Impl {
     if (!registration.queue.linked() && !registration.running) ready_.push(registration);
   }
   void forget_ready(Registration& registration) noexcept;
-  /// From now on it is ending: detached, out of all lists. Its on_close is still to be called.
+  /// Marks it as ending, detaches it and takes it out of all lists. on_close is called later.
   void begin_end(Registration& registration, std::error_code why) noexcept;
-  /// Calls on_close and frees it; `me`: by a thread in turn(), or null. Unlocks meanwhile. False:
-  /// as Back::lost.
+  /// Calls on_close, without the lock, and frees the record. `me`: the calling thread if it is in
+  /// turn(), or null. False: as Back::lost.
   bool close(Registration& registration, Member* me) noexcept;
   /// False: as Back::lost.
   bool close_all() noexcept;
@@ -219,14 +222,15 @@ class Reactor::Impl {
   void resume_now(Registration& registration) noexcept;
   void resume_late_ones() noexcept;
 
-  // -- turn.cpp; those that call handlers unlock meanwhile
+  // -- turn.cpp; functions that call handlers unlock meanwhile
   void lead(Member& me, Deadline until);
   void lead_fast(Member& me);
   [[nodiscard]] bool is_past(Deadline until) const noexcept {
     return until.ns() <= 0 || now() >= until;
   }
-  /// After a call: handlers that always have more would keep a thread for ever. A leader that has
-  /// no time at all still calls all that is at hand: what comes then waits for its next look.
+  /// Checked after each call, because handlers that always have more would keep a thread for ever.
+  /// A leader without any time still calls everything that is queued; later reports wait for the
+  /// next poll.
   [[nodiscard]] bool is_late(const Member& me, Deadline until) const noexcept {
     return (until.ns() > 0 || leader_ != &me) && is_past(until);
   }
@@ -261,8 +265,8 @@ class Reactor::Impl {
   static void tell(const reactor::Notification& notification);
   static void note_answer(Next next, Interest what, Answers& answers) noexcept;
   static void ask(Registration& registration, Interest what, Answers& answers);
-  /// The one entry into user code for a thread in turn() - a call, an on_close, the destructor of a
-  /// callable - and back from it. mutex_ is held before and afterwards, and not meanwhile.
+  /// The only way into user code for a thread in turn(): a call, an on_close, the destructor of a
+  /// callable. mutex_ is held before and afterwards, but not meanwhile.
   template <class Code>
   Back in_user_code(Member& me, Code&& code) noexcept {
     me.in_handler = true;
@@ -295,26 +299,27 @@ class Reactor::Impl {
            !closing_.empty();
   }
 
-  /// After the queue was emptied.
+  /// Whether there is work after the queue was emptied.
   [[nodiscard]] bool something_left() const noexcept {
     return !again_.empty() || !notifications_.empty() || !ready_.empty() || !closing_.empty();
   }
-  /// Some have their next turn though the system was not asked for them: edges come once, so what
-  /// is resumed is asked itself.
+  /// Whether some registrations have their next turn without a report of the system. Edges come
+  /// once, so a resumed descriptor is tried itself.
   [[nodiscard]] bool some_come_unasked() const noexcept { return edge_ || !again_.empty(); }
-  /// Nothing to look after but what is in ready_, and what the system will tell.
+  /// Whether there is no work but ready_ and future reports of the system.
   [[nodiscard]] bool nothing_but_reports() const noexcept {
     return lazy_level_ && !pinned_ && !by_token_ && late_.empty() && again_.empty() &&
            notifications_.empty() && closing_.empty() && timers_.none_armed();
   }
 
   // -- threads.cpp
-  /// The leader leaves calls to others. Always where one thread has to wait for good; where the
-  /// lead can move at a price, for a while after a call that lasted: moving it each time is dear,
-  /// and with shared short calls a thread that loses its processor in one falls behind.
+  /// Whether the leader leaves calls to others. Always, if one thread has to wait for good. If
+  /// moving the lead is expensive, for a while after a long call: moving it each time costs too
+  /// much, and if short calls are shared, a thread that loses its core in one falls behind.
   [[nodiscard]] bool shares() const noexcept { return looks_to_share_ > 0; }
-  /// May take from the queue: the leader, and any thread that is awake while the leader waits. A
-  /// leader that shares its calls is needed for waiting, and takes none while another one sleeps.
+  /// Whether a thread may take from the queue: the leader may, and any thread that is awake while
+  /// the leader waits. A leader that shares its calls is needed for waiting, so it takes none while
+  /// another thread sleeps.
   [[nodiscard]] bool may_take(const Member& me) const noexcept {
     if (BATON_UNLIKELY(shares())) {
       return leader_ != &me || (sleepers_ == nullptr && coming_ == 0);
@@ -322,7 +327,7 @@ class Reactor::Impl {
     return leader_ == &me || leader_waits_ || me.helps || !keep_lead_;
   }
   bool can_lead(const Member& me) const noexcept;
-  /// end() was called since it entered.
+  /// Whether end() was called since it entered.
   [[nodiscard]] bool is_over(const Member& me) const noexcept {
     return ends_.load(std::memory_order_acquire) != me.ends;
   }
@@ -362,16 +367,16 @@ class Reactor::Impl {
   HandlerLength length_;
   std::string explanation_;
   std::unique_ptr<demux::Demultiplexer> demux_;
-  bool level_ = true;  // a report leaves the registration armed, and comes again
+  bool level_ = true;  // a report leaves the registration armed, and is repeated
   bool edge_ = false;
   bool lazy_level_ = true;  // level_, and Suspension::lazy
   bool by_token_ = false;
-  bool changes_seen_ = false;  // by a running wait
-  bool pinned_ = false;        // one thread has to wait
-  // As tuned, and as long as calls are short; always where that thread cannot give it up lightly.
+  bool changes_seen_ = false;  // a running wait sees changes of the set
+  bool pinned_ = false;        // only one thread may wait
+  // The leader keeps the lead during calls: as tuned, while calls are short; always if pinned_.
   bool keep_lead_ = true;
-  bool lead_moves_ = true;  // and may, at a price where one has to, be another one from now on
-  // See shares(): not 0 as long as it does. Where the lead cannot move it stays 1.
+  bool lead_moves_ = true;  // another thread may become the leader; if pinned_, at a price
+  // See shares(), which is true unless this is 0. If the lead cannot move, it stays 1.
   std::uint32_t looks_to_share_ = 0;
   std::uint32_t forks_ = 0;
   Notes notes_;
@@ -387,12 +392,12 @@ class Reactor::Impl {
   reactor::RegistrationList<&Registration::queue> closing_;
   reactor::RegistrationList<&Registration::late> late_;
   reactor::NotificationQueue notifications_;
-  std::size_t notifications_now_ = 0;  // those that are told before the system is asked again
+  std::size_t notifications_now_ = 0;  // those that are delivered before the system is polled again
   reactor::TimerTable timers_;
   std::array<RegistrationKey, reactor::SignalSource::number_max + 1> signals_{};  // by number
   std::size_t signals_now_ = 0;
   std::unordered_set<NativeHandle> descriptors_;  // of the registrations that have not ended
-  bool destroyed_ = false;                        // nothing is taken on any more
+  bool destroyed_ = false;                        // nothing is accepted any more
 
   std::array<Report, limits::reports_max> reports_;  // the leader's, while it waits without mutex_
   Member* leader_ = nullptr;
@@ -401,17 +406,17 @@ class Reactor::Impl {
   Deadline leader_deadline_;
   Member* standby_ = nullptr;
   Member* sleepers_ = nullptr;
-  std::uint32_t coming_ = 0;  // woken, not yet back under the mutex
+  std::uint32_t coming_ = 0;  // threads that were woken and do not hold the mutex yet
   std::uint32_t members_ = 0;
-  std::uint64_t owner_ = 0;  // pinned: the thread that waits, or waited last; 0: none has
+  std::uint64_t owner_ = 0;  // pinned: the thread that waits or waited last; 0: none
   bool wake_asked_ = false;  // until a thread returns from handle_events
-  // True: nothing_but_reports. Any other work makes it false; only a leader that has looked at all
-  // of it makes it true.
+  // True implies nothing_but_reports(). Any other work makes it false. Only the leader makes it
+  // true, after it has handled all other work.
   bool only_reports_ = false;
   std::uint32_t close_waiters_ = 0;
   ReactorStatistics statistics_;
 
-  std::atomic<std::uint32_t> closes_{0};  // raised when one is done and a thread waits for that
+  std::atomic<std::uint32_t> closes_{0};  // raised by a close if a thread waits for one
   std::atomic<std::uint32_t> ends_{0};    // raised by end and by restart; odd: ended
 };
 

@@ -1,4 +1,4 @@
-// The queue of notifications, as two lists whose nodes move from one to the other.
+// The queue of notifications and its reserve of nodes.
 #include "reactor/notification_queue.hpp"
 
 #include "base/assert.hpp"

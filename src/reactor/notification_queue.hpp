@@ -1,7 +1,7 @@
-// NotificationQueue: what handlers are to be told, bounded, in order, and purgeable. Its nodes are
-// reused, so that a steady stream of notifications allocates nothing. Guarded by the reactor's
-// mutex. The caller destroys what it takes out, without the mutex, because the destructors are the
-// user's.
+// NotificationQueue: the notifications of a reactor, bounded and in order; they can be purged.
+// Nodes are reused, so that a steady stream of notifications allocates nothing. Guarded by the
+// reactor's mutex. The caller destroys the nodes that it takes out, without the mutex, because the
+// destructors are the user's.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 namespace baton::reactor {
 
 struct Notification {
-  EventHandler* handler = nullptr;  // null: `work`
+  EventHandler* handler = nullptr;  // null: call `work`
   std::shared_ptr<EventHandler> kept;
   std::function<void()> work;
   Interest as = Interest::none;
@@ -31,12 +31,12 @@ class NotificationQueue {
   [[nodiscard]] std::size_t size() const noexcept { return waiting_.size(); }
   [[nodiscard]] bool full() const noexcept { return waiting_.size() >= bound_; }
 
-  /// A node for one notification, out of the reserve if it has one. Throws std::bad_alloc.
+  /// A node for one notification, from the reserve if it has one. Throws std::bad_alloc.
   Notifications node();
   void push(Notifications& one) noexcept { waiting_.splice(waiting_.end(), one); }
   /// REQUIRES: not empty.
   Notifications pop() noexcept;
-  /// Empties a node and keeps it. Without the mutex the first half: `one` must be cleared already.
+  /// Keeps a node for reuse. REQUIRES: it was cleared before, without the mutex.
   void keep(Notifications& one) noexcept;
 
   /// Removes `which` from the notifications of `handler` (null: of all handlers). Notifications

@@ -1,5 +1,6 @@
 // Registration: a descriptor with its handler, one record for each index of the Demultiplexer, and
-// the lists that it stands in. Guarded by the reactor's mutex, but for what a running call reads.
+// the lists of registrations. Guarded by the reactor's mutex, except the members that a running
+// call reads.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace baton::reactor {
 
 struct Registration;
 
-/// A key's 0 names nothing.
+/// Skips 0, which names no registration.
 [[nodiscard]] constexpr std::uint32_t next_generation(std::uint32_t generation) noexcept {
   return generation == UINT32_MAX ? 1 : generation + 1;
 }
@@ -26,7 +27,7 @@ struct Link {
   Registration* owner = nullptr;
 
   [[nodiscard]] bool linked() const noexcept { return next != nullptr; }
-  /// Out of whichever list it is in.
+  /// Takes it out of its list.
   void unlink() noexcept {
     BATON_ASSERT(linked());
     previous->next = next;
@@ -36,7 +37,7 @@ struct Link {
 };
 
 struct Registration {
-  // Do not change from add until on_close has returned, so a running call reads them unlocked.
+  // Constant from add until on_close has returned, so a running call reads them without the lock.
   EventHandler* handler = nullptr;
   std::shared_ptr<EventHandler> kept;
   NativeHandle fd = invalid_handle;
@@ -44,7 +45,7 @@ struct Registration {
   std::uint32_t index = 0;
   std::uint32_t generation = 0;  // the key's; changed when it ends; 0: never used
 
-  Interest wanted = Interest::none;  // by the user
+  Interest wanted = Interest::none;  // requested by the user
   Interest armed = Interest::none;   // the Demultiplexer will report it
   Interest ready = Interest::none;   // found, and not yet called
   Interest told = Interest::none;    // notified, and not yet called
@@ -55,11 +56,11 @@ struct Registration {
   bool ending = false;     // removed; on_close has not returned yet
   bool closing = false;    // on_close has been entered
   bool is_signal = false;  // its handler is a SignalSource
-  bool forked = false;     // a call of it was running when this process was made
+  bool forked = false;     // a call of it was running when this process was forked
   std::error_code why;     // for on_close
 
-  Link queue{.owner = this};  // of those to be called, or to be closed
-  Link late{.owner = this};   // of those to be resumed
+  Link queue{.owner = this};  // in ready_, again_ or closing_
+  Link late{.owner = this};   // in late_
   Registration* next_free = nullptr;
 
   /// The interest that should be armed while no call runs.
@@ -68,8 +69,8 @@ struct Registration {
   }
 };
 
-/// First in, first out, through one of a registration's links: a circle with this at its ends, so
-/// that a link leaves without knowing its list.
+/// A FIFO through one of a registration's links. It is a circle that includes the list itself, so
+/// that a link can be taken out without knowing its list.
 template <Link Registration::* Through>
 class RegistrationList {
  public:
@@ -93,7 +94,7 @@ class RegistrationList {
     link.unlink();
     return link.owner;
   }
-  /// All of `other` behind what is here.
+  /// Moves all of `other` behind the last one here.
   void append(RegistrationList& other) noexcept {
     if (other.empty()) return;
     ends_.previous->next = other.ends_.next;

@@ -1,4 +1,4 @@
-// Registrations: from add to on_close, and what the Demultiplexer is told of them.
+// Registrations: from add to on_close, and their part in the Demultiplexer.
 #include <cerrno>
 #include <new>
 #include <utility>
@@ -37,7 +37,7 @@ Result<std::unique_ptr<Reactor::Impl>, Failure> Reactor::Impl::open(
   if ((by_token && !tuning.token_line) || (tuning.token_line && tuning.keep_lead)) {
     return unexpected{
         Failure{errc::bad_configuration,
-                "the token's line excludes keep_lead, and Resumption::token needs it"}};
+                "token_line excludes keep_lead, and Resumption::token needs token_line"}};
   }
   auto made = std::make_unique<Impl>(config);
   if (auto opened = made->open_demultiplexer(); !opened) return unexpected{opened.error()};
@@ -67,7 +67,7 @@ Reactor::Impl::~Impl() {
         "returned");
   }
   if (in_wrong_process()) {
-    // Nothing is told to handlers that are copies of the parent's.
+    // Handlers that are copies of the parent's are not called.
     if (demux_ != nullptr) demux_->after_fork_in_child();
     return;
   }
@@ -86,7 +86,7 @@ bool Reactor::Impl::close_all() noexcept {
     if (!close(registration, nullptr)) return false;
   }
   unlock();
-  // The destructors are the user's and may call the reactor: its tables must be whole meanwhile.
+  // The destructors are the user's and may call the reactor, so its tables must be consistent.
   static_cast<void>(purge(nullptr, Interest::all));
   for (std::uint32_t i = 0; i < timers_.end(); ++i) {
     Kept kept;
@@ -145,11 +145,11 @@ Result<void, Failure> Reactor::Impl::open_demultiplexer() {
   level_ = info.trigger == Trigger::level;
   edge_ = info.trigger == Trigger::edge;
   lazy_level_ = level_ && tuning_.suspension == ReactorTuning::Suspension::lazy;
-  // The Demultiplexer alone knows the readiness that an edge strategy has reported already.
+  // Only the Demultiplexer knows the readiness that an edge strategy has reported already.
   changes_seen_ = info.changes_during_wait || edge_;
   pinned_ = !info.any_thread_waits;
   keep_lead_ = tuning_.keep_lead || pinned_;
-  by_token_ = tuning_.token_line && !pinned_;  // where one thread has to wait there is no line
+  by_token_ = tuning_.token_line && !pinned_;  // a single waiting thread needs no line
   lead_moves_ = info.any_thread_waits || info.hands_over;
   looks_to_share_ = lead_moves_ ? 0 : 1;
   return {};
@@ -173,7 +173,7 @@ Result<RegistrationKey> Reactor::Impl::add(NativeHandle fd, Interest interest,
 Result<RegistrationKey> Reactor::Impl::add_locked(NativeHandle fd, Interest interest,
                                                   EventHandler* handler) noexcept try {
   if (destroyed_) return unexpected{make_error_code(errc::stopped)};
-  // The system would tell only while the other one is watched.
+  // The system would refuse it only while the other registration is watched.
   if (!descriptors_.insert(fd).second) {
     return unexpected{std::make_error_code(std::errc::file_exists)};
   }
@@ -205,7 +205,7 @@ std::error_code Reactor::Impl::change(RegistrationKey key, Interest interest) no
   if (registration == nullptr) return no_such();
   const Interest before = std::exchange(registration->wanted, interest);
   registration->ready = registration->ready & interest;
-  // While it runs, the end of its call settles it.
+  // If it runs, the end of its call settles the rest.
   if (registration->running) {
     unwatch(*registration, registration->armed - interest);
     return {};
@@ -254,11 +254,11 @@ Reactor::Removal Reactor::Impl::remove(RegistrationKey key, bool wait) noexcept 
     removal = registration->running ? Removal::when_it_returns : Removal::done;
     if (!registration->running && !close(*registration, nullptr)) return removal;
   }
-  // Its record is in use, under the next number, until on_close has returned.
+  // Its record is in use, with the next generation, until on_close has returned.
   Registration* const ending = key.generation != 0 ? table_.find(key.index) : nullptr;
   while (wait && ending != nullptr && ending->ending &&
          ending->generation == reactor::next_generation(key.generation)) {
-    // Left to a thread of the reactor, and this may be the only one.
+    // It was left to a thread of the reactor, and this may be the only one.
     if (ending->queue.linked()) {
       ending->queue.unlink();
       if (!close(*ending, nullptr)) return removal;
@@ -353,25 +353,25 @@ bool Reactor::Impl::close(Registration& registration, Member* me) noexcept {
   if (BATON_UNLIKELY(back != Back::here)) return back == Back::reopened;
   put_free(registration);
   if (close_waiters_ == 0) return true;
-  // Waiters look again under the mutex, so any order of this store will do.
+  // relaxed: waiters check again under the mutex.
   closes_.fetch_add(1, std::memory_order_relaxed);
   system_.futex_wake(&closes_, close_waiters_);
   return true;
 }
 
-// By a thread that must not call handlers where it stands.
+// For threads that must not call handlers at that place.
 void Reactor::Impl::close_later(Registration& registration, std::error_code why) noexcept {
   begin_end(registration, why);
   closing_.push(registration);
   only_reports_ = false;
 }
 
-// -- what is watched ------------------------------------------------------------------------------
+// -- the watched set ------------------------------------------------------------------------------
 
 std::error_code Reactor::Impl::settle(Registration& registration) noexcept {
   const Interest desired = registration.desired();
   const Interest more = desired - registration.armed;
-  // First, for only this can fail, and then nothing has changed.
+  // First, because only this can fail: nothing has changed then.
   if (any(more)) {
     if (const std::error_code error = watch(registration, more)) return error;
   }
@@ -390,7 +390,7 @@ std::error_code Reactor::Impl::watch(Registration& registration, Interest more) 
   if (all == demux::Watch::failed) return error;
   registration.armed = registration.armed | more;
   if (all == demux::Watch::armed) return {};
-  // The answer does not tell which: of several, one by one.
+  // The answer does not say which interest is ready, so several are tried one by one.
   const bool one_only = more == Interest::in || more == Interest::out || more == Interest::urgent;
   for (const Interest one : {Interest::in, Interest::out, Interest::urgent}) {
     if (!any(more & one)) continue;
@@ -417,7 +417,7 @@ void Reactor::Impl::forget_ready(Registration& registration) noexcept {
 
 void Reactor::Impl::after_call(Registration& registration) noexcept {
   if (any(registration.told)) put_ready(registration);
-  // The usual case: no thread asked the system meanwhile, so it is still in the set.
+  // The usual case: no thread has polled the system meanwhile, so it is still in the set.
   if (BATON_LIKELY(level_ && registration.armed == registration.desired())) return;
   if (!level_) return resume_after_call(registration);
   unwatch(registration, registration.armed - registration.desired());
@@ -433,7 +433,7 @@ void Reactor::Impl::resume_after_call(Registration& registration) noexcept {
   if (!late || (leader_waits_ && changes_seen_)) return resume_now(registration);
   if (!registration.late.linked()) late_.push(registration);
   only_reports_ = false;
-  // A wait over a fixed set does not see it before its end.
+  // A running wait over a fixed set does not see the change.
   if (!leader_waits_ || leader_interrupted_) return;
   ++statistics_.resume_notices;
   interrupt_leader();
@@ -444,14 +444,14 @@ void Reactor::Impl::resume_now(Registration& registration) noexcept {
   const bool queued = registration.queue.linked();
   if (const std::error_code error = settle(registration)) return close_later(registration, error);
   if (queued || !registration.queue.linked()) return;
-  // Found ready by that (edges), without the system being asked for the others: they come first.
+  // Found ready by settle (edges), without a poll for the others. The others come first.
   registration.queue.unlink();
   again_.push(registration);
   only_reports_ = false;
 }
 
-// By the thread that is about to wait. Registrations that the user has removed, suspended or
-// resumed meanwhile are not in the list any more, or have nothing to resume.
+// Called by the thread that is about to wait. Registrations that the user has removed, suspended or
+// resumed meanwhile have left the list, or have nothing to resume.
 void Reactor::Impl::resume_late_ones() noexcept {
   while (Registration* const registration = late_.pop()) {
     if (registration->running || !any(registration->desired())) continue;
@@ -468,7 +468,7 @@ Result<void, Failure> Reactor::Impl::reopen() {
     return unexpected{Failure{errc::after_fork,
                               "a thread of the parent was changing the reactor when it forked"}};
   }
-  // The threads of the parent are not here.
+  // The child has none of the parent's threads.
   leader_ = standby_ = sleepers_ = nullptr;
   leader_waits_ = leader_interrupted_ = only_reports_ = false;
   coming_ = members_ = close_waiters_ = 0;
@@ -491,17 +491,17 @@ Result<void, Failure> Reactor::Impl::reopen() {
     if (registration.used) forget_thread_of_parent(registration);
     if (registration.used && !registration.ending) done = watch_anew(registration);
   }
-  // Not before: one that is half open may only be destroyed, or reopened once more.
+  // Last: a reactor that is half open may only be destroyed, or reopened once more.
   if (done) forks_ = os::fork_generation();
   mutex_.unlock(system_);
   return done;
 }
 
-// Comes before any descriptor is opened. See SignalSource::forget.
+// Called before any descriptor is opened. See SignalSource::forget.
 void Reactor::Impl::forget_descriptors_of_parent() noexcept {
   for (std::uint32_t i = 0; i < made_; ++i) {
     Registration& registration = table_[i];
-    // A thread of the parent may have destroyed the handler of one that is being closed.
+    // A thread of the parent may have destroyed the handler of a registration that is closing.
     if (!registration.used || !registration.is_signal || registration.closing) continue;
     static_cast<reactor::SignalSource&>(*registration.handler).forget();
     if (!registration.ending) descriptors_.erase(registration.fd);
@@ -509,8 +509,8 @@ void Reactor::Impl::forget_descriptors_of_parent() noexcept {
   }
 }
 
-// A call that was running has returned, and an on_close has been called: by a thread that is not
-// here, or by this one, which finds out when it comes back.
+// A running call counts as returned, and a running on_close as called. The thread in it is not in
+// the child, or is this one, which finds `forked` when it returns.
 void Reactor::Impl::forget_thread_of_parent(Registration& registration) noexcept {
   if (std::exchange(registration.running, false)) registration.forked = true;
   registration.ready = registration.told = registration.armed = Interest::none;
@@ -525,7 +525,7 @@ void Reactor::Impl::forget_thread_of_parent(Registration& registration) noexcept
 
 Result<void, Failure> Reactor::Impl::watch_anew(Registration& registration) noexcept try {
   if (registration.is_signal) {
-    // Without a descriptor of its own it would share the parent's.
+    // The child needs a descriptor of its own: the old one is shared with the parent.
     auto& source = static_cast<reactor::SignalSource&>(*registration.handler);
     if (const std::error_code error = source.open()) {
       return unexpected{Failure{error, "no descriptor for a signal"}};

@@ -1,5 +1,5 @@
-// Calling what turn.cpp has taken, where it is not the usual case: notifications, timers, several
-// events at once, and what the answers ask for.
+// The less usual calls of turn.cpp: notifications, timers, several events at once, and all answers
+// but `keep`.
 #include <utility>
 
 #include "base/assert.hpp"
@@ -7,11 +7,11 @@
 
 namespace baton {
 
-// Work that comes before reports of the system; false: there is none.
+// Runs work that comes before reports of the system. False: there is none.
 bool Reactor::Impl::run_from_program(Member& me) {
   if (notifications_now_ > 0) {
     --notifications_now_;
-    // Some may have been purged meanwhile.
+    // Some may have been purged.
     if (!notifications_.empty()) return run_notification(me), true;
     notifications_now_ = 0;
   }
@@ -21,7 +21,7 @@ bool Reactor::Impl::run_from_program(Member& me) {
   return true;
 }
 
-// After a call for input: not the usual answer, or something else happened to the registration.
+// After a call for input with an answer other than `keep`, or a change of the registration.
 void Reactor::Impl::after_input(Member& me, Registration& registration, Next next) noexcept {
   Answers answers;
   note_answer(next, Interest::in, answers);
@@ -35,7 +35,7 @@ void Reactor::Impl::after_input_in_child(Member& me, Registration& registration,
   after_fork(me, registration, back, answers);
 }
 
-// Not input alone.
+// For other events than input alone.
 void Reactor::Impl::run_several(Member& me, Registration& registration, Interest what,
                                 Interest told) {
   begin_call(me, registration);
@@ -43,13 +43,13 @@ void Reactor::Impl::run_several(Member& me, Registration& registration, Interest
   const Back back = in_user_code(me, [&] { call(me, registration, what, told, answers); });
   if (BATON_UNLIKELY(back != Back::here)) return after_fork(me, registration, back, answers);
   registration.running = false;
-  // After an exception: the system reports again what is ready, but not the other events.
+  // After an exception: the system reports readiness again, but not notifications.
   if (BATON_UNLIKELY(me.thrown != nullptr)) registration.told = registration.told | (what & told);
   after_answers(me, registration, answers);
 }
 
-// In a forked child that has reopened the reactor, calls of the parent have ended. The answer of
-// such a call counts all the same, unless the registration was called, or has ended, since.
+// In a forked child that has reopened the reactor, calls of the parent count as returned. The
+// answer of such a call still counts, unless the registration was called again or has ended.
 void Reactor::Impl::after_fork(Member& me, Registration& registration, Back back,
                                const Answers& answers) noexcept {
   if (back == Back::lost || !std::exchange(registration.forked, false)) return;
@@ -62,14 +62,14 @@ void Reactor::Impl::refill() noexcept {
 }
 
 void Reactor::Impl::before_call(Registration& registration) noexcept {
-  if (edge_) registration.armed = Interest::none;  // its report has used that up
+  if (edge_) registration.armed = Interest::none;  // the report has disarmed it
   if (tuning_.suspension != ReactorTuning::Suspension::eager) return;
   unwatch(registration, registration.armed);
   ++statistics_.suspended;
 }
 
-// Output comes before input, as in ACE: room is made before more is taken in.
-// `what` and `told` are what is left.
+// Output comes before input, as in ACE, so that room is made before more data comes in. `what` and
+// `told` return the events that were not called.
 void Reactor::Impl::call(const Member& me, Registration& registration, Interest& what,
                          Interest& told, Answers& answers) {
   for (const Interest one : {Interest::out, Interest::urgent, Interest::in}) {
@@ -78,10 +78,10 @@ void Reactor::Impl::call(const Member& me, Registration& registration, Interest&
     ask(registration, one, answers);
     if (!any(what)) return;
     if (answers.remove || me.forks != os::fork_generation()) return;
-    // It may have been removed, suspended or changed meanwhile, by that call, too.
+    // The registration may have been removed, suspended or changed meanwhile, also by that call.
     const os::LockGuard guard(mutex_, system_);
     if (registration.ending) return;
-    // A notification that came meanwhile and a call that is due anyway are one call.
+    // A notification that came meanwhile is merged with a call that is due anyway.
     told = told | (registration.told & what);
     what = what & (registration.desired() | told);
     registration.told = registration.told - what;
@@ -143,7 +143,7 @@ void Reactor::Impl::tell(const reactor::Notification& notification) {
   if (any(notification.as & Interest::in)) handler.on_input(invalid_handle);
 }
 
-// The timer's object is kept alive here meanwhile: in a forked child its record may be gone.
+// The timer's object is kept alive here, because in a forked child its record may be free.
 void Reactor::Impl::run_timer(Member& me, reactor::ReactorTimer& timer) {
   EventHandler& handler = *timer.handler;
   Kept kept = std::move(timer.kept);

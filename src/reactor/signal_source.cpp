@@ -13,7 +13,7 @@ namespace baton::reactor {
 bool SignalSource::possible(int number) noexcept {
   sigset_t set;
   sigemptyset(&set);
-  // The kernel would leave these two out without a word.
+  // The kernel silently ignores these two.
   if (number == SIGKILL || number == SIGSTOP) return false;
   return number > 0 && number <= number_max && sigaddset(&set, number) == 0;
 }
@@ -22,11 +22,11 @@ SignalSource::~SignalSource() {
   if (fd_ != invalid_handle) static_cast<void>(system_.close(fd_));
 }
 
-// EMFILE, ENFILE, ENOMEM, ENODEV: the caller's answer. EBADF, EINVAL: only a bug.
+// EMFILE, ENFILE, ENOMEM, ENODEV are returned. EBADF and EINVAL would be a bug.
 std::error_code SignalSource::open() noexcept {
   BATON_ASSERT(fd_ == invalid_handle);
   const sigset_t set = signals();
-  // Answers an errno; EINVAL would be a wrong `how`.
+  // Returns an errno. EINVAL would mean a wrong `how`.
   if (const int error = system_.thread_sigmask(SIG_BLOCK, &set, nullptr)) {
     return {error, std::system_category()};
   }
@@ -36,9 +36,8 @@ std::error_code SignalSource::open() noexcept {
   return {};
 }
 
-// A fork copies the descriptors first and the memory later. A descriptor that another thread opened
-// in between is missing here, and the number may name another file by now: EINVAL (no signalfd),
-// EBADF.
+// A fork copies the descriptors before the memory. A descriptor that another thread opened in
+// between is missing here, and its number may name another file: EINVAL (no signalfd), EBADF.
 void SignalSource::forget() noexcept {
   const NativeHandle fd = std::exchange(fd_, invalid_handle);
   if (fd == invalid_handle) return;
@@ -53,8 +52,8 @@ sigset_t SignalSource::signals() const noexcept {
   return set;
 }
 
-// One at a time: the handler may end the reactor, and what it has not seen stays pending.
-// EAGAIN: another reader was quicker. EINTR is not possible without waiting.
+// One signal at a time: the handler may end the reactor, and further signals stay pending then.
+// EAGAIN: another reader was faster. EINTR is impossible without waiting.
 Next SignalSource::on_input(NativeHandle fd) {
   signalfd_siginfo info;
   if (system_.read(fd, &info, sizeof info) != ssize_t{sizeof info}) return Next::keep;
@@ -63,7 +62,8 @@ Next SignalSource::on_input(NativeHandle fd) {
   return next == Next::again ? Next::keep : next;
 }
 
-// The handler is told of what it has not asked for by remove_signal or `drop`.
+// The handler's on_close is called if it has answered `remove`, or after an error, but not after
+// remove_signal or `drop`.
 void SignalSource::on_close(NativeHandle /*fd*/, std::error_code why) noexcept {
   if (answered_remove_ || why) handler_.on_close(invalid_handle, why);
 }

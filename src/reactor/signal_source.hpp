@@ -1,6 +1,7 @@
-// SignalSource: one signal of a reactor, by a signalfd of its own: a handler among handlers, which
-// reads what has arrived and calls the handler of the signal. So what holds for registrations holds
-// for signals: a slow one holds up no other, and no call begins after the removal.
+// SignalSource: one signal of a reactor, with a signalfd of its own. It is a handler like others,
+// which reads the signals that have arrived and calls the handler of the signal. So the rules of
+// registrations hold for signals: a slow handler delays no other, and no call begins after the
+// removal.
 #pragma once
 
 #include <csignal>
@@ -17,7 +18,7 @@ class SignalSource final : public EventHandler {
   /// Signals are numbered from 1 to this.
   static constexpr int number_max = 64;
 
-  /// Whether there is such a signal, and a program can have it.
+  /// Whether there is such a signal, and a program can handle it.
   [[nodiscard]] static bool possible(int number) noexcept;
 
   /// REQUIRES: possible(number).
@@ -28,7 +29,7 @@ class SignalSource final : public EventHandler {
   /// Opens the descriptor. The signal is blocked in the calling thread. The system's errors.
   /// REQUIRES: there is none, or it was forgotten.
   std::error_code open() noexcept;
-  /// In the child of a fork: closes the parent's descriptor, if it is here.
+  /// In the child of a fork: closes the parent's descriptor, if the child has it.
   void forget() noexcept;
   /// The object that keeps the handler alive; destroyed with this.
   void keep(std::shared_ptr<EventHandler> kept) noexcept { kept_ = std::move(kept); }

@@ -1,4 +1,4 @@
-// The threads: which one leads, which follow and sleep, and how no wake-up is lost.
+// The threads: the leader, the followers that sleep, and the rules by which no wake-up is lost.
 #include <algorithm>
 #include <utility>
 
@@ -8,7 +8,7 @@
 namespace baton {
 namespace {
 
-/// Two each time the system is asked.
+/// Each poll of the system takes two.
 constexpr std::uint32_t looks_to_share = 2'000;
 
 }  // namespace
@@ -31,8 +31,8 @@ void Reactor::Impl::leave(Member& me) noexcept {
   if (!ended()) look_round();
 }
 
-// In a forked child. When it has opened the reactor anew, no thread is a member, and this one is
-// one again - if it was in turn(), which on_close outside of that is not.
+// In a forked child. After reopen() no thread is a member. This thread becomes one again if it was
+// in turn(); an on_close may have been called by another function.
 Reactor::Impl::Back Reactor::Impl::back_in_child(Member& me) noexcept {
   if (in_wrong_process()) {
     me.error = errc::after_fork;
@@ -66,22 +66,22 @@ void Reactor::Impl::after_interrupt(Member& me) noexcept {
   if (by_token_) tell_notifier(me);
 }
 
-// To one that sleeps, if one does.
+// Wakes a sleeping thread for queued work.
 void Reactor::Impl::share_out() noexcept {
   if (lead_moves_) --looks_to_share_;
   if (coming_ == 0 && something_queued()) wake_sleeper();
 }
 
-// A leader that has left it to others waits.
+// False: the leader has left the work to another thread, and waits.
 bool Reactor::Impl::work_for_leader() const noexcept {
   return !shares() || (sleepers_ == nullptr && coming_ == 0);
 }
 
-// A report of one that runs, or that is not watched as before once it is reported.
+// A report of a registration that runs, or of a strategy whose reports disarm.
 void Reactor::Impl::accept_specially(Registration& registration, Interest ready) noexcept {
   if (!level_ && !edge_) registration.armed = registration.armed - ready;  // one-shot
   if (registration.running) {
-    if (!level_) return;  // comes no more until it is watched again
+    if (!level_) return;  // not reported again until it is watched again
     unwatch(registration, registration.armed);
     ++statistics_.suspended;
     return;
@@ -90,13 +90,13 @@ void Reactor::Impl::accept_specially(Registration& registration, Interest ready)
   put_ready(registration);
 }
 
-// -- those that wait for something to do ----------------------------------------------------------
+// -- followers ------------------------------------------------------------------------------------
 
 void Reactor::Impl::rest(Member& me, Deadline until) noexcept {
   if (BATON_UNLIKELY(by_token_)) return stand_in_line(me);
   Deadline limit = until;
   Deadline look_at = Deadline::never();
-  // Still nothing has happened since its look.
+  // No handler has been called since its last look.
   const bool dozes = std::exchange(me.dozes, false) && statistics_.calls == notes_.calls;
   const bool role = keep_lead_ && lead_moves_ && standby_ == nullptr && !dozes;
   if (role) {
@@ -132,9 +132,9 @@ bool Reactor::Impl::same_call_as_noted() const noexcept {
   return leader_ != nullptr && leader_->in_handler && leader_->call == notes_.leader_call;
 }
 
-// Handlers are not timed, so one of some looks' length among short ones would go unnoticed where
-// looks are rare. When a handler is found running, the next look comes soon, so that a thread which
-// spends much of its time in long handlers is found.
+// Handlers are not timed, so rare looks would miss a long handler among short ones. When a look
+// finds a handler running, the next look comes soon. So a thread that spends much of its time in
+// long handlers is found.
 void Reactor::Impl::look(Member& me) noexcept {
   const bool looked_again = std::exchange(me.looks_again, false);
   if (leader_ == nullptr) return;
@@ -152,7 +152,7 @@ void Reactor::Impl::look(Member& me) noexcept {
     }
     return;
   }
-  // The leader has not come to the end of its queue for that long.
+  // The leader has not emptied its queue since the last look.
   me.helps = in_handler && statistics_.waits == notes_.waits && something_queued();
   me.dozes = !in_handler && statistics_.calls == notes_.calls;
   if (me.helps) {
@@ -166,7 +166,7 @@ void Reactor::Impl::look(Member& me) noexcept {
 
 // -- no wake-up is lost ---------------------------------------------------------------------------
 
-// Before a handler. Some are measured.
+// Called before a handler. Some handlers are measured.
 void Reactor::Impl::hand_over(Member& me) noexcept {
   if (!me.in_turn) return;
   find_helper(me);
@@ -181,9 +181,9 @@ void Reactor::Impl::note_length(Member& me) noexcept {
   if (length_.lasts()) looks_to_share_ = looks_to_share;
 }
 
-// A leader that keeps the lead through calls that last keeps those that are ready behind it waiting
-// until the next look. So then it gives the lead up before each, and the next leader goes on
-// with what is queued, and so on. One that is in a call just now does not lead any more, either.
+// A leader that keeps the lead during long calls delays the queued registrations until the next
+// look. So it gives the lead up before each call while calls are long, and the next leader goes on
+// with the queue. A leader that is in a call now loses the lead, too.
 void Reactor::Impl::choose_lead() noexcept {
   const bool before = std::exchange(keep_lead_, !length_.lasts());
   if (!before || keep_lead_ || leader_ == nullptr || !leader_->in_handler) return;
@@ -198,12 +198,12 @@ void Reactor::Impl::find_helper(Member& me) noexcept {
   }
   if (coming_ > 0) return;
   if (leader_ == nullptr) return look_round();
-  // A thread that works while the leader waits leaves no work behind a handler that lasts.
+  // A thread that works while the leader waits must not leave queued work behind a long handler.
   if (leader_waits_ && something_queued()) return look_round();
   if (lead_moves_ && keep_lead_ && standby_ == nullptr) wake_sleeper();
 }
 
-// After something was queued, and before leaving: makes sure that a thread will look at it.
+// Called after work was queued, and by a thread that leaves: makes sure that a thread takes it.
 void Reactor::Impl::look_round() noexcept {
   if (coming_ > 0) return;
   if (leader_ == nullptr) {
@@ -260,7 +260,7 @@ void Reactor::Impl::remove_sleeper(Member& me) noexcept {
 }
 
 void Reactor::Impl::end() noexcept {
-  const bool alone = in_wrong_process();  // in a child, where the mutex may be held for ever
+  const bool alone = in_wrong_process();  // in a child the mutex may be locked for ever
   const os::LockGuard guard(mutex_, system_, !alone);
   if (!ended()) ends_.fetch_add(1, std::memory_order_release);
   if (alone) return;
@@ -274,8 +274,8 @@ void Reactor::Impl::restart() noexcept {
   if (ended()) ends_.fetch_add(1, std::memory_order_release);
 }
 
-// One of those that return for it. If none of them waits, the next one that comes to do so finds
-// it.
+// Wakes one of the threads that return for it. If none waits, the next such thread that would wait
+// returns instead.
 void Reactor::Impl::wake() noexcept {
   if (in_wrong_process()) return;
   const os::LockGuard guard(mutex_, system_);
@@ -297,7 +297,7 @@ ReactorStatistics Reactor::Impl::statistics() noexcept {
 
 // -- the imitation of ACE's token -----------------------------------------------------------------
 
-// To lead: without interrupting the holder.
+// For the lead: the holder is not interrupted.
 void Reactor::Impl::stand_in_line(Member& me) noexcept {
   BATON_ASSERT(!me.has_token);
   unlock();
@@ -310,8 +310,8 @@ void Reactor::Impl::give_token(Member& me) noexcept {
   if (std::exchange(me.has_token, false)) token_->release();
 }
 
-// To change what is waited for. The holder is sent a notification, as by the sleep hook of ACE's
-// token, whether it waits for events just now or not.
+// For a change of the watched set. The holder gets a notification, as by the sleep hook of ACE's
+// token, even if it does not wait for events.
 void Reactor::Impl::take_token() noexcept {
   token_->acquire(
       [](void* self) {
@@ -328,7 +328,7 @@ void Reactor::Impl::resume_by_token(Registration& registration) noexcept {
   unlock();
   take_token();
   lock();
-  // Removed meanwhile, and perhaps another one by now; or in its next call.
+  // It may have been removed and replaced by another one meanwhile, or be in its next call.
   if (registration.generation == generation && registration.used && !registration.running) {
     resume_now(registration);
   }
@@ -337,8 +337,8 @@ void Reactor::Impl::resume_by_token(Registration& registration) noexcept {
   lock();
 }
 
-// A notification is dispatched as any event, without the token. One whose handler was suspended for
-// that is resumed then, for which the token is needed.
+// A notification is dispatched like any event, without the token. If its handler was suspended for
+// that, it is resumed now, which needs the token.
 void Reactor::Impl::tell_notifier(Member& me) noexcept {
   if (leader_ == &me) leader_ = nullptr;
   give_token(me);

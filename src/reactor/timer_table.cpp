@@ -1,4 +1,4 @@
-// The timers: free, armed, due, running, and free again.
+// The states of a timer: free, armed, due, running, and free again.
 #include "reactor/timer_table.hpp"
 
 #include <utility>
@@ -14,8 +14,8 @@ using Kept = std::shared_ptr<EventHandler>;
 
 namespace {
 
-// Expiries that were missed are not made up for: the next one is in the future. Unsigned, because
-// two deadlines may be further apart than the signed numbers reach.
+// Missed expiries are skipped: the next one is in the future. The difference is unsigned, because
+// that of two deadlines may exceed the signed range.
 Deadline next_after(const ReactorTimer& timer, Deadline now) noexcept {
   if (now <= timer.due) return Deadline::after(timer.interval, timer.due);
   const auto late =

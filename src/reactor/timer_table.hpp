@@ -1,6 +1,6 @@
 // TimerTable: the reactor's timers, in the Proactor's own timer queue (core/timer_queue.hpp). A
-// timer is an Operation that is never started: it lends its deadline and its links. Guarded by the
-// reactor's mutex.
+// timer is an Operation that is never started; only its deadline and its links are used. Guarded by
+// the reactor's mutex.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 namespace baton::reactor {
 
 struct ReactorTimer final : Operation {
-  // Do not change while a call runs, but for what is kept: the call has it.
+  // Constant while a call runs, except `kept`, which the call takes.
   EventHandler* handler = nullptr;
   std::shared_ptr<EventHandler> kept;
   Deadline due;
@@ -28,7 +28,7 @@ struct ReactorTimer final : Operation {
   std::uint32_t generation = 1;
   enum class State : std::uint8_t { free, armed, due, running } state = State::free;
   bool cancelled = false;
-  ReactorTimer* next = nullptr;  // of the free ones, or of those that are due
+  ReactorTimer* next = nullptr;  // in the list of free ones, or of due ones
   TimersByHandler::Links links;
 
   [[nodiscard]] TimerKey key() const noexcept { return {index, generation}; }
@@ -52,15 +52,15 @@ class TimerTable {
   /// Null: no such timer.
   ReactorTimer* find(TimerKey key) noexcept;
 
-  /// Moves what is due at `now` to the due ones, up to limits::handlers_per_look of them.
+  /// Moves timers that are due at `now` to the due ones, at most limits::handlers_per_look.
   void collect(Deadline now) noexcept;
-  /// The first that is due and not cancelled, as running; null: none.
+  /// The first timer that is due and not cancelled, marked as running; null: none.
   ReactorTimer* next_due() noexcept;
 
   /// See Reactor::cancel. The timer's object is moved to `kept`.
   bool cancel(ReactorTimer& timer, std::shared_ptr<EventHandler>& kept) noexcept;
-  /// Cancels timers of a handler, at most as many as there is room for what they kept. How many;
-  /// `quiet` is raised by those of which no call will begin.
+  /// Cancels timers of a handler and moves their objects to `kept`, at most as many as fit there.
+  /// Returns their number; `quiet` is raised by those whose call will not begin.
   std::size_t cancel_some(const EventHandler& handler,
                           std::span<std::shared_ptr<EventHandler>> kept,
                           std::size_t& quiet) noexcept;
@@ -70,7 +70,7 @@ class TimerTable {
   /// After its call. True: it is armed for the next time after `now`, and keeps `kept` again.
   bool finish(ReactorTimer& timer, bool goes_on, Deadline now,
               std::shared_ptr<EventHandler>& kept) noexcept;
-  /// In a forked child: those in whose calls threads of the parent were.
+  /// In a forked child: frees the timers whose calls were running in the parent.
   void forget_running() noexcept;
 
  private:

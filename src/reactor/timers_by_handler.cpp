@@ -9,7 +9,7 @@
 
 namespace baton::reactor {
 
-// The low bits of an address are those of its alignment.
+// Mixed, because the low bits of an address are equal by its alignment.
 std::size_t TimersByHandler::place(const EventHandler* handler, std::size_t buckets) noexcept {
   constexpr std::uint64_t golden_ratio = 0x9e37'79b9'7f4a'7c15;
   const std::uint64_t mixed = reinterpret_cast<std::uintptr_t>(handler) * golden_ratio;
@@ -59,7 +59,7 @@ void TimersByHandler::remove(ReactorTimer& timer) noexcept {
   }
 }
 
-// Without memory the lists of a bucket are longer.
+// Without memory the table stays as it is, with longer lists in its buckets.
 void TimersByHandler::grow() noexcept try {
   std::vector<ReactorTimer*> more(2 * buckets_.size());
   for (ReactorTimer* timer : buckets_) {

@@ -1,5 +1,5 @@
-// TimersByHandler: the timers of each handler as a list of their own, so that they are cancelled
-// together without a look at anybody else's. A hash table of the lists, through links in the
+// TimersByHandler: the timers of each handler as a list of their own, so that all timers of a
+// handler are cancelled without visiting others. A hash table of the lists, through links in the
 // timers. Guarded by the reactor's mutex.
 #pragma once
 
@@ -18,7 +18,7 @@ class TimersByHandler {
   struct Links {
     ReactorTimer* next = nullptr;      // of the same handler
     ReactorTimer* previous = nullptr;  // null: the first of its handler
-    ReactorTimer* other = nullptr;     // of the first: that of another handler in the same bucket
+    ReactorTimer* other = nullptr;     // in a first one: that of another handler in the same bucket
   };
 
   /// Throws std::bad_alloc.
@@ -32,7 +32,7 @@ class TimersByHandler {
   void remove(ReactorTimer& timer) noexcept;
 
  private:
-  static constexpr std::size_t buckets_min = 64;  // a power of two, as every number of them
+  static constexpr std::size_t buckets_min = 64;  // numbers of buckets are powers of two
 
   static std::size_t place(const EventHandler* handler, std::size_t buckets) noexcept;
   void grow() noexcept;

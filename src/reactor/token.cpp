@@ -1,4 +1,4 @@
-// The token that is handed on in the order of asking.
+// The token, which goes from thread to thread in the order of their calls.
 #include "reactor/token.hpp"
 
 namespace baton::reactor {
@@ -19,9 +19,9 @@ void FifoToken::acquire(void (*interrupt)(void*), void* context) noexcept {
   static_cast<void>(me.slot.park(system_, Deadline::never()));
 }
 
-// Handed to the first in line: it stays held. Under the lock, for the waiter leaves once unparked.
-// Changers come before threads that want to lead, as in ACE: the holder was interrupted for the
-// changer's sake, and the next leader would wait without knowing of the change.
+// Handed to the first in line, so it stays held. Under the lock, because the waiter's slot is gone
+// once it is unparked. Changers come before threads that want to lead, as in ACE: the holder was
+// interrupted for the change, and the next leader would wait without knowing of it.
 void FifoToken::release() noexcept {
   const os::LockGuard lock(mutex_, system_);
   Line& line = changers_.first != nullptr ? changers_ : leaders_;

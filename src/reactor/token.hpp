@@ -1,7 +1,7 @@
-// FifoToken: the token of ACE's reactors in little, for the imitation that the reactor is measured
-// against (ReactorTuning::token_line). A thread holds it while it waits for events, and while it
-// changes what is waited for. A thread that finds it held by a waiting one interrupts the wait and
-// stands in line. So each resume switches between two threads, as in ACE.
+// FifoToken: a small form of the token of ACE's reactors, for the imitation with which the reactor
+// is compared (ReactorTuning::token_line). A thread holds it while it waits for events, and while
+// it changes the watched set. A thread that finds it held by a waiting thread interrupts the wait
+// and stands in line. So each resume switches between two threads, as in ACE.
 #pragma once
 
 #include "os/mutex.hpp"
@@ -14,8 +14,8 @@ class FifoToken {
  public:
   explicit FifoToken(const os::System& system) noexcept : system_(system) {}
 
-  /// `interrupt`, if not null, is called with `context` when the token is held; then the caller
-  /// comes before all callers without one.
+  /// `interrupt`, if not null, is called with `context` if the token is held. The caller then comes
+  /// before all callers without `interrupt`.
   void acquire(void (*interrupt)(void*), void* context) noexcept;
   void release() noexcept;
 

@@ -1,5 +1,5 @@
-// The path of an event: asking the system, taking queued registrations, calling the handler. The
-// whole path is in this file, so that the compiler sees it at once.
+// The path of an event: polling the system, taking queued registrations, calling the handler. The
+// whole path is in this file, so that the compiler can inline it.
 #include <algorithm>
 #include <utility>
 
@@ -54,7 +54,7 @@ Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
   return static_cast<std::size_t>(me.calls);
 }
 
-// -- asking the system ----------------------------------------------------------------------------
+// -- polling the system ---------------------------------------------------------------------------
 
 inline void Reactor::Impl::begin_wait(Deadline until) noexcept {
   leader_deadline_ = until;
@@ -69,8 +69,8 @@ inline void Reactor::Impl::end_wait() noexcept {
   ++statistics_.waits;
 }
 
-// Work that is left from before comes after what the system has found: so the system is polled
-// without a wait. A thread that has left the work to another one looks after that one.
+// Work that is left from before comes after new reports, so the system is polled without a wait. A
+// thread that has left the work to another one looks again soon whether that one has taken it.
 Deadline Reactor::Impl::until_when(Deadline until) noexcept {
   const bool left = something_left();
   if (left && work_for_leader()) return Deadline::immediately();
@@ -78,7 +78,6 @@ Deadline Reactor::Impl::until_when(Deadline until) noexcept {
   return std::min({until, timers_.nearest(), limit});
 }
 
-// The slow path.
 void Reactor::Impl::lead(Member& me, Deadline until) {
   if (BATON_UNLIKELY(!late_.empty())) resume_late_ones();
   if (BATON_UNLIKELY(shares())) share_out();
@@ -94,11 +93,11 @@ void Reactor::Impl::lead(Member& me, Deadline until) {
   only_reports_ = nothing_but_reports();
 }
 
-// The fast path of run(): nothing comes but reports, one at a time, and each is called as soon as
-// it is there. One report and nothing else is not worth a queue.
+// The fast path of run(): there is no work but reports. A single report goes straight to its
+// handler, without the queue.
 //
-// What is armed is desired, and a registration that does not run and has been told something is
-// queued. So a report of one that does not run is all that it is to be called for.
+// The armed interest is desired, and a registration that does not run and has a notification is
+// queued. So a report of a registration that does not run is the only reason to call it.
 void Reactor::Impl::lead_fast(Member& me) {
   const std::span reports = std::span{reports_}.first(tuning_.reports_max);
   do {
@@ -131,9 +130,10 @@ bool Reactor::Impl::accept_each(std::span<Report> raw) noexcept {
   return demux_->for_each(raw, visit);
 }
 
-// The system had more to tell than there was room for, and some have their next turn without it: by
-// their answer, or found ready when they were resumed. Those it has not told of yet come before
-// their turn after that. One that stays ready is told of each time, hence the bound.
+// The system had more reports than there was room for. Some registrations have their next turn
+// without a report: by their answer, or because they were found ready when they were resumed.
+// Registrations whose reports are still in the system come before the turn after that. One that
+// stays ready is reported each time, so the loop has a bound.
 bool Reactor::Impl::accept_the_rest(std::span<Report> reports) noexcept {
   bool interrupted = false;
   std::size_t count = reports.size();
@@ -153,7 +153,7 @@ void Reactor::Impl::after_reports(Member& me, bool interrupted) noexcept {
   if (BATON_UNLIKELY(shares())) share_out();
 }
 
-// The Demultiplexer has dropped what is stale: registrations end under the mutex that is held here.
+// The Demultiplexer has dropped stale reports: registrations end under the mutex that is held here.
 inline void Reactor::Impl::accept(Registration& registration, Interest ready) noexcept {
   BATON_DASSERT(registration.used && !registration.ending);
   if (BATON_UNLIKELY(registration.running || !level_)) return accept_specially(registration, ready);
@@ -163,15 +163,15 @@ inline void Reactor::Impl::accept(Registration& registration, Interest ready) no
 
 // -- taking what is queued ------------------------------------------------------------------------
 
-// Notifications first, as many as there were when the system was last asked, then timers, then what
-// is ready.
+// Notifications first, as many as there were at the last poll of the system, then timers, then
+// ready registrations.
 inline bool Reactor::Impl::run_next(Member& me) {
   if (BATON_UNLIKELY(notifications_now_ > 0 || timers_.has_due())) {
     if (run_from_program(me)) return true;
   }
   if (Registration* const registration = ready_.pop()) return run_ready(me, *registration), true;
   if (BATON_UNLIKELY(!closing_.empty())) return run_close(me), true;
-  // The leader asks the system before it refills the queue; while it waits, it cannot refill.
+  // The leader polls the system before it refills the queue. While it waits, this thread refills.
   if (!leader_waits_ || (again_.empty() && notifications_.empty())) return false;
   refill();
   return true;
@@ -192,8 +192,8 @@ inline void Reactor::Impl::run_input(Member& me, Registration& registration) {
       in_user_code(me, [&] { next = registration.handler->on_input(registration.fd); });
   if (BATON_UNLIKELY(back != Back::here)) return after_input_in_child(me, registration, back, next);
   registration.running = false;
-  // The usual case: it is still in the set, because no thread asked the system meanwhile, and
-  // nothing else happened to it.
+  // The usual case: no thread has polled the system meanwhile, so it is still in the set, and it
+  // was not changed.
   if (BATON_LIKELY(next == Next::keep && lazy_level_ && registration.armed == registration.wanted &&
                    !registration.suspended && !registration.ending && !any(registration.told))) {
     return;

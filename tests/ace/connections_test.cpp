@@ -106,7 +106,7 @@ class Connections : public AceTest, public testing::WithParamInterface<const cha
   ACE_INET_Addr where_;
 };
 
-TEST_P(Connections, BothSidesAreToldBothAddresses) {
+TEST_P(Connections, BothSidesLearnBothAddresses) {
   ASSERT_EQ(0, guest_.connect(where_));
   ASSERT_TRUE(drive([&] { return server_.opened == 1 && client_.opened == 1; }));
   ASSERT_EQ(1U, server_.validated.size());

@@ -82,7 +82,7 @@ TEST_F(Driving, NothingToDoAnswersZeroAndCountsTheTimeDown) {
 }
 
 // A program may drive from any thread, also from threads that end before others continue.
-TEST_F(Driving, WhoHasDrivenBindsNothing) {
+TEST_F(Driving, AThreadThatHasLeftBindsNothing) {
   std::promise<void> driven;
   std::promise<void> over;
   std::thread first{[&] {
@@ -173,7 +173,7 @@ TEST_F(Driving, ClosedAnswersShutdown) {
   EXPECT_EQ(0, bridge().close());
 }
 
-TEST_F(Driving, PostedResultsThatNobodyTookAreDeleted) {
+TEST_F(Driving, PostedResultsThatWereNotTakenAreDeleted) {
   for (int i = 0; i < 100; ++i) ASSERT_EQ(0, post(i));
   EXPECT_EQ(0, bridge().close());
   EXPECT_EQ(0, seen_.alive);

@@ -109,7 +109,7 @@ TEST_F(Ends, CancelledReadsCompleteOnceEach) {
 }
 
 // The cancel has to reach another thread's lane, and no thread drives the proactor.
-TEST_F(Ends, CancelSparesWhatIsStartedLater) {
+TEST_F(Ends, CancelSparesLaterStarts) {
   const SocketPair pair;
   ACE_Asynch_Read_Stream reader;
   ASSERT_EQ(0, reader.open(counter_, pair.first, nullptr, ace()));

@@ -211,7 +211,7 @@ TEST_F(Misuse, CallsInTheWrongOrderAreErrors) {
 }
 
 // It was let go and adopted anew without an end.
-TEST_F(Misuse, AcceptOfWhatCannotListenIsAnError) {
+TEST_F(Misuse, AcceptOnASocketThatCannotListenIsAnError) {
   const int datagrams = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ACE_Message_Block block(100);
   ACE_Asynch_Accept accept;

@@ -82,7 +82,7 @@ class Transfers : public AceTest {
 
 // -- results --------------------------------------------------------------------------------------
 
-TEST_F(Transfers, ResultsCarryWhatWasGiven) {
+TEST_F(Transfers, ResultsCarryTheGivenArguments) {
   const SocketPair pair;
   ACE_Asynch_Read_Stream reader;
   ACE_Asynch_Write_Stream writer;
@@ -333,7 +333,7 @@ TEST_F(TransmitFile, ExactlySoManyBytes) {
   EXPECT_EQ(777U, taker_.written.bytes);
 }
 
-TEST_F(TransmitFile, EndsAreNoLongerThanAskedForAndThanTheirBlocks) {
+TEST_F(TransmitFile, EndsAreNoLongerThanTheirLengthsAndTheirBlocks) {
   ACE_Asynch_Transmit_File::Header_And_Trailer ends{&header_, 1, &trailer_, 9};
   ASSERT_EQ(0, sender_.transmit_file(file_, &ends, 2, 0, 0, 0, 0));
   EXPECT_EQ("<" + content_.substr(0, 2) + ">>>", sent(1));
@@ -361,7 +361,7 @@ TEST_F(TransmitFile, EmptyPartCompletes) {
   EXPECT_EQ(1, taker_.written.success);
 }
 
-TEST_F(TransmitFile, PartThatIsNotThereIsRefused) {
+TEST_F(TransmitFile, AMissingPartIsRefused) {
   EXPECT_EQ(-1, sender_.transmit_file(file_, nullptr, 0, content_.size() + 1, 0, 0, 0));
   EXPECT_EQ(EINVAL, errno);
   EXPECT_EQ(-1, sender_.transmit_file(file_, nullptr, 2, content_.size() - 1, 0, 0, 0));

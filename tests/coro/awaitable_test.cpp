@@ -78,7 +78,7 @@ TEST_P(Awaitables, are_named_returned_and_stored) {
   }(pair()));
 }
 
-TEST_P(Awaitables, bring_along_what_they_were_made_of) {
+TEST_P(Awaitables, own_their_parts) {
   complete([](Proactor& proactor, Ends ends) -> Task<void> {
     std::array<char, 8> buffer{};
     auto until = ends.first.read_until(buffer, 0, ";").timeout(1h);

@@ -46,7 +46,7 @@ Task<void> keep_error_of_join(Scope& scope, std::error_code& error,
 }
 Task<void> sleeper(Proactor& proactor) { static_cast<void>(co_await sleep_for(proactor, 1h)); }
 
-TEST_P(ScopeRules, a_task_that_joins_its_own_scope_is_told) {
+TEST_P(ScopeRules, a_task_that_joins_its_own_scope_gets_an_error) {
   complete([](Proactor& proactor) -> Task<void> {
     Scope scope{proactor};
     std::error_code own;
@@ -95,7 +95,7 @@ TEST_P(ScopeRules, a_chain_of_any_length_is_cancelled) {
 }
 
 // Their order is not specified: they are posted to any thread.
-TEST_P(ScopeRules, a_second_joiner_is_told_and_the_first_is_served) {
+TEST_P(ScopeRules, a_second_joiner_gets_an_error_and_the_first_is_served) {
   complete([](Proactor& proactor) -> Task<void> {
     Scope scope{proactor}, joiners{proactor};
     std::array<std::error_code, 2> errors;
@@ -370,7 +370,7 @@ void destroy_a_scope_with_an_exception() {
     co_return;
   }());
 }
-TEST(ScopeRulesByHand, an_exception_that_nobody_has_seen_ends_the_program) {
+TEST(ScopeRulesByHand, an_exception_that_was_not_joined_ends_the_program) {
   EXPECT_DEATH(destroy_a_scope_with_an_exception(),
                "baton: a scope was destroyed with an exception");
 }

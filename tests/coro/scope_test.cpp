@@ -52,7 +52,7 @@ TEST_P(ScopeTest, joins_all_its_tasks) {
   }(proactor(), ended));
 }
 
-TEST_P(ScopeTest, joins_what_ended_at_once) {
+TEST_P(ScopeTest, joins_tasks_that_ended_at_once) {
   complete([](Proactor& proactor) -> Task<void> {
     Scope scope{proactor, {.strand = false}};
     scope.spawn([]() -> Task<void> { co_return; }());

@@ -326,7 +326,7 @@ TEST_F(TaskTest, aligns_locals_and_results_to_64_bytes) {
   EXPECT_EQ(frame % detail::frame_alignment, 0U);
 }
 
-TEST_F(TaskTest, what_another_handler_throws_leaves_when_the_task_has_ended) {
+TEST_F(TaskTest, an_exception_of_another_handler_leaves_when_the_task_has_ended) {
   EXPECT_FALSE(proactor_.post([] { throw std::runtime_error("of another handler"); }));
   std::error_code ended_by;
   const auto body = [](Proactor& proactor, std::error_code& error) -> Task<int> {
@@ -384,7 +384,7 @@ TEST(Refusals, so_does_one_of_a_scope_and_its_join_returns) {
   EXPECT_LT(ticks, ticks_max);
 }
 
-TEST(Refusals, are_told_to_the_one_that_runs_the_task) {
+TEST(Refusals, leave_the_thread_that_runs_the_task) {
   Proactor proactor;
   int ticks = 0;
   try {

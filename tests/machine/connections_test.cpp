@@ -84,7 +84,7 @@ TEST_P(Connections, a_firewall_that_rejects_is_a_refusal) {
   EXPECT_EQ(connect.error(), std::errc::connection_refused);
 }
 
-TEST_P(Connections, what_was_dropped_comes_when_it_may) {
+TEST_P(Connections, dropped_readiness_is_reported_when_it_is_wanted) {
   Connected one = connected();
   std::string& into = memory(5);
   Probe& read = reading(one.handle, into, Operation::exactly);
@@ -98,7 +98,7 @@ TEST_P(Connections, what_was_dropped_comes_when_it_may) {
   EXPECT_EQ(into, "later");
 }
 
-TEST_P(Connections, a_reset_by_a_firewall_ends_what_is_pending_once) {
+TEST_P(Connections, a_reset_by_a_firewall_ends_pending_operations_once) {
   Connected one = connected();
   Probe& read = reading(one.handle, memory(8));
   start(read);

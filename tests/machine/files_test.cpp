@@ -137,7 +137,7 @@ TEST_P(FaultyFiles, a_write_behind_the_last_free_block) {
   EXPECT_EQ(behind.bytes(), 0U);
 }
 
-TEST_P(FaultyFiles, a_failed_sync_is_told_each_time) {
+TEST_P(FaultyFiles, a_failed_sync_is_reported_each_time) {
   for (int i = 0; i < 2; ++i) {
     Probe& sync = plain(OperationKind::sync_file, file);
     finish(sync);

@@ -241,7 +241,7 @@ TEST(Regression, TwoDrainsAtTheSameTimeForgetTheEarlierDeadline) {
 
 // The deadline of a drain came while another thread ended that drain by stop(), restarted, and
 // began something new: its read was cancelled, or its drain ended.
-TEST(Regression, DeadlineOfADrainThatIsOverEndsWhatComesAfterwards) {
+TEST(Regression, DeadlineOfAFinishedDrainEndsLaterOperations) {
   for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
     for (const bool drains_again : {false, true}) {
       in_many_schedules(Faults::none(), [&](World& here) {
@@ -293,7 +293,7 @@ TEST(Regression, DeadlineOfADrainThatIsOverEndsWhatComesAfterwards) {
 
 // A read on a connecting socket got the error of the connect, and the connect waited for readiness
 // for ever.
-TEST(Regression, ConnectWhoseErrorAReadWasTold) {
+TEST(Regression, AReadGotTheErrorOfAConnect) {
   Faults refusing;
   refusing.refuse = 65'536;
   refusing.latency_least_ns = 1000;
@@ -383,7 +383,7 @@ TEST(Regression, DedicatedEngineOfItsLeaderOnlyBesideLanes) {
 
 // Timers that were due more often than the standby looks postponed its look each time: beside a
 // long handler no thread took the queued operations.
-TEST(Regression, FrequentTimersPutTheStandbysLookOff) {
+TEST(Regression, FrequentTimersDelayTheStandbysLook) {
   in_many_schedules(Faults::none(), [](World& here) {
     Config config = config_of({.engine = "simulated", .mode = Mode::shared});
     config.understudy_look_us = 1'000;
@@ -597,7 +597,7 @@ TEST_P(EndlessHandler, BesideTwoSharedProcessors) {
 INSTANTIATE_TEST_SUITE_P(Threads, EndlessHandler, testing::Values(2U, 3U));
 
 // The strand was entered after the results were taken, by whichever thread was faster.
-TEST(Regression, AStrandTookWhatWasPostedIntoItInAnyOrder) {
+TEST(Regression, AStrandTookPostedWorkInAnyOrder) {
   in_many_schedules(Faults::none(), [](World& here) {
     Proactor proactor{config_of({.engine = "simulated"})};
     Strand strand{proactor};

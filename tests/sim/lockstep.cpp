@@ -426,7 +426,7 @@ void Lockstep::judge_read(Disk& disk, const Request& read) {
     const char* const what = disk.book.wrong(begin, read.offset, {read.buffer, bytes});
     if (what != nullptr) fail(what);
     if (bytes < read.size && !disk.book.may_end_at(begin, read.offset + bytes)) {
-      fail("the end of a file before what was written");
+      fail("the end of a file before bytes that were written");
     }
   }
   disk.book.end_read(begin);

@@ -92,7 +92,7 @@ class Crew {
   std::deque<Thread> threads_;
 };
 
-TEST(ReactorRegression, AnExceptionLosesWhatElseARegistrationWasTold) {
+TEST(ReactorRegression, AnExceptionLosesOtherNotifications) {
   struct Throws final : Reader {
     Next on_output(NativeHandle) override { throw std::runtime_error("expected"); }
   };
@@ -179,7 +179,7 @@ TEST(ReactorRegression, AWaitingLeaderLeavesAllToOneInALongCall) {
 
 // Eight threads have a quarter of the time that one would need: twice their share. The calls end
 // before the next look of a standby, so that it finds no leader that is stuck in one.
-TEST(ReactorRegression, ThreadsStandIdleBesideThoseThatAreReady) {
+TEST(ReactorRegression, ThreadsAreIdleWhileRegistrationsAreReady) {
   constexpr int each = 16;
   constexpr int count = 8;
   constexpr std::int64_t lasts = ms / 5;
@@ -223,7 +223,7 @@ TEST(ReactorRegression, AWorkerInALongCallLeavesTheRestBehindAWaitingLeader) {
   }
 }
 
-TEST(ReactorRegression, WhoseLookFoundNothingSleepsThroughALongCallOfTheLeader) {
+TEST(ReactorRegression, AThreadWhoseLookFoundNothingSleepsThroughALongCall) {
   in_many_schedules(Faults::none(), [](World& here) {
     Connections<2> all;
     const auto reactor = opened("epoll");
@@ -295,7 +295,7 @@ TEST(ReactorRegression, APollTakesTheLeadOfAShortCall) {
   });
 }
 
-TEST(ReactorRegression, AFailedChangeHasTakenAwayWhatWasWatched) {
+TEST(ReactorRegression, AFailedChangeHasEndedTheWatch) {
   in_many_schedules(Faults::none(), [](World& here) {
     const Pair pair;
     Reader reader;
@@ -332,7 +332,7 @@ TEST(ReactorRegression, AFailedResumeResumes) {
   });
 }
 
-TEST(ReactorRegression, AResumeStandsInTheTokensLineBehindThoseWhoLead) {
+TEST(ReactorRegression, AResumeWaitsForTheTokenBehindLeaders) {
   in_many_schedules(Faults::none(), [](World& here) {
     const Pair pair;
     Reader reader;
@@ -353,7 +353,7 @@ TEST(ReactorRegression, AResumeStandsInTheTokensLineBehindThoseWhoLead) {
   });
 }
 
-TEST(ReactorRegression, ARemovalWaitsForWhatItsOwnThreadHasToClose) {
+TEST(ReactorRegression, ARemovalWaitsForACloseOfItsOwnThread) {
   in_many_schedules(Faults::none(), [](World& here) {
     const Pair first;
     const Pair second;

@@ -86,7 +86,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, SimulatedProgram,
                            }
                          });
 
-TEST(SimulatedReactor, HasAHistoryThatIsTheSameAndAddsUp) {
+TEST(SimulatedReactor, HasARepeatableHistoryThatAddsUp) {
   ProgramOptions options;
   options.reactor = true;
   const RunResult whole = run(1, 40, options);

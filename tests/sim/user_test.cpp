@@ -118,7 +118,7 @@ TEST_P(UserSimulation, handlers_of_a_strand_do_not_overlap) {
   EXPECT_TRUE(result.ok()) << result.report;
 }
 
-TEST_P(UserSimulation, with_faults_what_is_answered_is_right_and_some_is_not) {
+TEST_P(UserSimulation, with_faults_answers_are_right_and_some_are_missing) {
   int complete = 0;
   const auto result = simulate({.seeds = 100}, [&](Simulation& here) {
     if (echo_in(here, GetParam()) == 10) ++complete;
@@ -227,7 +227,7 @@ TEST(UserSimulationDeathTest, an_overflow_of_a_stack_names_seed_and_thread) {
   EXPECT_DEATH(run(large), "seed 7: thread 2 has used up its stack");
 }
 
-TEST(UserSimulationDeathTest, who_ends_the_program_is_named_with_the_seed) {
+TEST(UserSimulationDeathTest, a_seed_that_ends_the_program_is_named) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(simulate({.first_seed = 7, .seeds = 1}, [](Simulation&) { std::abort(); }),
                "seed 7: thread 1 ended the program by SIGABRT\n"
@@ -249,7 +249,7 @@ TEST(UserSimulationResult, the_program_has_its_signals_back) {
   EXPECT_EQ(after.sa_handler, before.sa_handler);
 }
 
-TEST(UserSimulationResult, what_never_ends_is_a_failure) {
+TEST(UserSimulationResult, a_scenario_that_never_ends_is_a_failure) {
   const auto result = simulate({.seeds = 1}, [](Simulation& here) {
     Proactor proactor{here.config()};
     proactor.run();  // it is never stopped

@@ -1,14 +1,14 @@
-// Shared by the fairness programs: N connected sockets, an independent sender process that keeps
-// all of them full without ever waiting for one, and the report. Each program brings a reactor that
-// reads one chunk per event; this file depends on none of them.
+// Shared by the fairness programs: N connected sockets, a sender process that keeps all of them
+// full without waiting for one, and the report. Each program has a reactor that reads one chunk for
+// each event; this file depends on none of them.
 //
 //   fairness_NAME --connections N --threads M --seconds T [--chunk BYTES]
 //
 // Prints one line of JSON: chunks per socket, least and most, spread = (most - least) / most,
 // Jain's index, chunks per second, the CPU time of the reading process per chunk, and how often a
-// read has emptied its socket (dry, as a fraction of the chunks): the spread of a run in which that
-// happened is as much the sender's as the reactor's. So the sockets are given deep buffers, and are
-// full when the clock starts: a sender that the system keeps waiting for a while is not seen.
+// read has emptied its socket (dry, as a fraction of the chunks). In a run with dry reads the
+// sender causes a part of the spread. So the sockets have deep buffers and are full when the clock
+// starts, and a short pause of the sender has no effect.
 #pragma once
 
 #include <arpa/inet.h>
@@ -61,7 +61,7 @@ inline Options parse(int argc, char** argv) {
   return options;
 }
 
-/// One socket's count, in a cache line of its own: no reactor is made to pay for its neighbours.
+/// One socket's count, in a cache line of its own, so that threads do not share it.
 struct alignas(64) Counter {
   std::uint64_t chunks = 0;
   std::uint64_t dry = 0;
@@ -101,7 +101,7 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  /// Returns when every socket has something to read, and no more comes for the moment.
+  /// Returns when every socket is readable and the sender has filled all of them.
   void start_sending() {
     if (::write(go_[1], "g", 1) != 1) die("write");
     for (std::size_t before = 0;;) {
@@ -122,8 +122,8 @@ class Arena {
   std::vector<int> sockets;
 
  private:
-  // Seconds of work for the readers, and not so much that the system runs short. Beyond the
-  // system's own limit only with privileges; without, up to the limit.
+  // Seconds of work for the readers, but not so much that the system runs short. Without privileges
+  // the system's own limit is the most.
   static void deepen(int fd, int forced, int plain, std::size_t connections) {
     constexpr std::size_t all_max = std::size_t{256} << 20;
     constexpr std::size_t one_max = std::size_t{4} << 20;
@@ -191,8 +191,8 @@ inline double cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Lets `body(thread)` run in so many threads, for the time given; `end` makes them return. Then
-/// the report. Counters are read when all have returned.
+/// Runs `body(thread)` in so many threads for the given time; `end` makes them return. Prints the
+/// report. Counters are read when all threads have returned.
 template <class Body, class End>
 void run(const char* name, const Options& options, Arena& arena, std::vector<Counter>& counters,
          Body&& body, End&& end, const std::string& more = {}) {

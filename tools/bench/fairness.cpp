@@ -15,7 +15,7 @@ struct Variant {
   ReactorTuning tuning;
 };
 
-// Each differs from its neighbour in one property, so that the table shows the effect of each.
+// Each variant differs from its neighbour in one property, so that the table shows its effect.
 const Variant variants[] = {
     {"late", {}},
     {"immediate", {.resumption = Resumption::immediate}},
@@ -23,7 +23,7 @@ const Variant variants[] = {
     {"eager_immediate",
      {.suspension = Suspension::eager, .resumption = Resumption::immediate, .keep_lead = false}},
     {"eager_late_one", {.suspension = Suspension::eager, .keep_lead = false, .reports_max = 1}},
-    // From here on ACE's token: the article's reactor after its change, and before.
+    // The rest imitates ACE's token: the article's reactor after its change, and before.
     {"token_late",
      {.suspension = Suspension::eager, .keep_lead = false, .token_line = true, .reports_max = 1}},
     {"token",

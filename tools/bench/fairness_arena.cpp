@@ -1,4 +1,4 @@
-// Baton's reactor in the arena that the rivals stand in.
+// Baton's reactor in the arena of the fairness programs.
 #include <fmt/format.h>
 
 #include <memory>

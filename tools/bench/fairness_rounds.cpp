@@ -1,5 +1,5 @@
-// The rounds: every participant runs in a process of its own, one after the other, again and again;
-// so all of them see the same machine.
+// The rounds: in each, the participants run one after the other, each in a process of its own, so
+// that all of them see the same state of the machine.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -73,7 +73,7 @@ std::vector<Participant> participants(const FairnessOptions& options,
   return all;
 }
 
-/// Runs it and takes its line; empty if it failed, which it has said itself.
+/// Runs a program and returns its line; empty if it failed, which the program has reported itself.
 std::string output_of(const std::vector<std::string>& command) {
   int ends[2];
   if (::pipe(ends) != 0) return {};
@@ -115,7 +115,7 @@ double median(const std::vector<std::string>& runs, const std::string& name) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-/// The median of the rounds' own ratios, never of numbers taken at different times.
+/// The median of the ratios within each round, because numbers of different times do not compare.
 double ratio(const Participant& a, const Participant& b, const std::string& name) {
   std::vector<double> values;
   for (std::size_t i = 0; i < std::min(a.runs.size(), b.runs.size()); ++i) {

@@ -1,4 +1,4 @@
-// The work of an echo server's handler beside sending the message back, the same for Baton's
+// The work of an echo server's handler besides sending the message back, the same for Baton's
 // servers and the rivals'. This file depends on none of them.
 //
 //   --delay-us D    each message: asleep, as in the papers' test
@@ -6,9 +6,9 @@
 //                   connection's number alone
 //   --slow-us S     messages of the first connection: compute for so long
 //
-// To compute is to take so many steps, not to look at a clock until it is time: a thread that is
-// kept from its core for a while has then done nothing. How many steps a microsecond has is
-// measured at the start.
+// A computation is a number of steps, not a loop until a time: otherwise a thread that has lost its
+// core for a while would do less work. The number of steps in a microsecond is measured at the
+// start.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ inline void compute(std::uint64_t steps) {
   asm volatile("" : : "r"(x));  // a use that the compiler cannot remove
 }
 
-/// Of several tries the quickest, which nothing came between.
+/// The fastest of several tries, because it was not interrupted.
 inline double steps_a_us() {
   using Clock = std::chrono::steady_clock;
   constexpr std::uint64_t steps = 20'000;
@@ -53,7 +53,7 @@ inline double steps_a_us() {
   return static_cast<double>(steps) / least_us;
 }
 
-/// One connection's: its handlers run one after the other.
+/// The work of one connection, whose handlers run one after the other.
 class Work {
  public:
   Work() = default;
@@ -87,7 +87,7 @@ class Work {
   std::uint64_t state_ = 1;
 };
 
-/// Deals out the work of a server's connections; nothing, as long as nothing is set.
+/// Makes the work of a server's connections; none without options.
 class Plan {
  public:
   void set(const Options& options) {

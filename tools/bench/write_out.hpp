@@ -1,4 +1,4 @@
-// Writes the output of a benchmark program: a result that cannot be written is no result.
+// Writes the output of a benchmark program, which fails if a result cannot be written.
 #pragma once
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// The calibration of the files: each measurement is a child process of its own that reads one file
-// again and again, cached and past the cache.
+// The calibration of files: each measurement is a child process that reads one file again and
+// again, cached and past the cache.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <time.h>
@@ -118,7 +118,7 @@ class FileCalibration {
     return std::clamp(left / rounds / parts * 0.8, slice_s_min, slice_s_max);
   }
 
-  // The first round shows which need not be measured again.
+  // The first round shows which candidates need not be measured again.
   void drop_the_dear() {
     double best = 0;
     const auto cost = [this](const Series& one) {
@@ -154,7 +154,7 @@ class FileCalibration {
     series.rounds.push_back(std::move(round));
   }
 
-  // That a team cannot be opened is no finding; that its process died is.
+  // A team that cannot be opened is no finding, but a process that died is one.
   void drop(Series& series, std::string why) {
     if (why.starts_with("no ")) {
       why.erase(0, 3);
@@ -195,7 +195,7 @@ Measurement calibrate_files(const std::vector<Row>& rows, const std::vector<Comb
   }
   if (both.empty()) return calibration.run();
   const Combination& sockets = both.front();
-  // How an engine waits for sockets says nothing about its files: one row of it is enough.
+  // The wait strategy does not matter for files, so one row of each engine is enough.
   const auto part = [&](std::size_t row) { return rows[row].engine + " " + rows[row].variant; };
   std::vector<std::string> seen = {part(sockets.row)};
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -203,7 +203,7 @@ Measurement calibrate_files(const std::vector<Row>& rows, const std::vector<Comb
     if (std::find(seen.begin(), seen.end(), part(i)) != seen.end()) continue;
     seen.push_back(part(i));
     for (const Mode mode : modes) {
-      // A team is either shared or per_thread; a dedicated processor goes with both.
+      // A team is either shared or per_thread. Both may have a dedicated processor.
       const bool fits =
           mode == sockets.mode || mode == Mode::dedicated || sockets.mode == Mode::dedicated;
       const Combination files{i, mode};

@@ -1,5 +1,5 @@
-// The calibration of the sockets. Every combination has its server from the beginning to the end:
-// an idle one makes no system call, and so costs the others nothing.
+// The calibration of sockets. Every combination has a server that runs from the beginning to the
+// end. An idle server makes no system call, so it does not disturb the others.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Descriptors that this process and a server need beside their connections.
+// Descriptors that this process and a server need besides their connections.
 constexpr std::size_t spare_descriptors = 40;
 constexpr std::size_t rounds_max = 9;
 constexpr std::size_t rounds_wanted = 5;
@@ -30,7 +30,8 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// As many as the limit lets both sides have; the soft one is raised as `baton echo` does.
+// The connections that the limit of descriptors allows for both sides. The soft limit is raised, as
+// by `baton echo`.
 std::size_t sessions_possible() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
@@ -99,8 +100,8 @@ class SocketCalibration {
     }
   }
 
-  // Begins with the middle load: a combination that costs twice the best is not measured again.
-  // The least of a few short looks, for what disturbs one makes it dearer and never cheaper.
+  // The middle load comes first: a combination that costs twice the best is not measured again. The
+  // least of a few short measurements counts, because disturbances only add to the cost.
   void heat() {
     const std::size_t count = sessions_[sessions_.size() > 1 ? 1 : 0];
     const double slice = slice_for(heat_share * seconds_ / looks, servers_.size());
@@ -118,12 +119,13 @@ class SocketCalibration {
     }
     for (std::size_t i = 0; i < servers_.size(); ++i) {
       if (servers_[i] == nullptr || costs[i] <= best * dropped_ratio_of_one) continue;
-      drop(i, fmt::format("{:.1f} x the CPU of the best in the first looks", costs[i] / best));
+      drop(i,
+           fmt::format("{:.1f} x the CPU of the best in the first measurements", costs[i] / best));
     }
     drop_beyond_the_first(costs);
   }
 
-  // The others have to leave enough time for each other.
+  // Enough combinations must drop out for the time to suffice.
   void drop_beyond_the_first(const std::vector<double>& costs) {
     std::vector<std::size_t> left;
     for (std::size_t i = 0; i < servers_.size(); ++i) {
@@ -132,7 +134,7 @@ class SocketCalibration {
     std::stable_sort(left.begin(), left.end(),
                      [&](std::size_t a, std::size_t b) { return costs[a] < costs[b]; });
     for (std::size_t i = finalists_max; i < left.size(); ++i) {
-      drop(left[i], fmt::format("behind {} others in the first looks", finalists_max));
+      drop(left[i], fmt::format("behind {} others in the first measurements", finalists_max));
     }
   }
 
@@ -147,7 +149,7 @@ class SocketCalibration {
     for (std::size_t round = 0; round < rounds_max; ++round) {
       const auto began = Clock::now();
       for (std::size_t i = 0; i < servers_.size(); ++i) {
-        // The order turns, so that none always comes after the same neighbour.
+        // The order rotates, so that no combination always follows the same neighbour.
         play((i + round) % servers_.size(), slice);
       }
       if (since(start_) + since(began) > seconds_) break;
@@ -169,7 +171,7 @@ class SocketCalibration {
     result_.series[index].rounds.push_back(std::move(round));
   }
 
-  // Half of the time goes into connecting and waiting for quiet.
+  // Half of the time is for connecting and for waiting until the server is idle.
   static double slice_for(double seconds, std::size_t count) {
     if (count == 0) return slice_s_min;
     return std::clamp(seconds / static_cast<double>(count) / 2, slice_s_min, slice_s_max);

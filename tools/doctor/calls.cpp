@@ -28,7 +28,7 @@ struct Call {
 constexpr timespec no_time{};
 long address_of(const void* object) { return reinterpret_cast<long>(object); }
 
-// Wrong descriptors, flags, sizes and addresses, so that nothing is made.
+// Wrong descriptors, flags, sizes and addresses, so that no call has an effect.
 std::vector<Call> calls() {
   return {
       {"epoll_create1", "", SYS_epoll_create1, {-1}},

@@ -1,6 +1,5 @@
-// Which system calls this process may make. A filter is not to be read, so each call is tried, in a
-// child of its own and with arguments that can do nothing: a call that is let through answers that
-// they are wrong.
+// Which system calls this process may make. A filter cannot be read, so each call is tried in a
+// child process with invalid arguments. A call that is allowed reports that they are invalid.
 #pragma once
 
 #include <string>
@@ -12,15 +11,15 @@ struct CallAnswer {
   enum class Kind : std::uint8_t {
     allowed,
     denied,   // EPERM or EACCES: a filter, or an administrator
-    missing,  // ENOSYS: the kernel, or a filter that answers so
-    fatal,    // a filter that ends the process
-    skipped,  // it is an engine's own, and policy forbids the engine
-    unknown   // the child could not be asked
+    missing,  // ENOSYS: the kernel, or a filter
+    fatal,    // a filter ends the process
+    skipped,  // it belongs to an engine that policy forbids
+    unknown   // the child gave no result
   };
   std::string name;
-  std::string engine;  // whose it is, if it is one engine's alone
+  std::string engine;  // the engine, if only one uses the call
   Kind kind = Kind::unknown;
-  std::string text;  // more about it, may be empty
+  std::string text;  // details; may be empty
 };
 
 const char* to_string(CallAnswer::Kind kind);

@@ -26,8 +26,8 @@ void take_least(std::optional<Number>& least, const std::optional<Number>& one) 
   if (one && (!least || *one < *least)) least = one;
 }
 
-// From the group itself up to the mount point. In a container the path may be one of the machine
-// outside, which is invisible here: then the visible part counts.
+// From the group itself up to the mount point. In a container the path may be one of the host, and
+// then only its visible part is read.
 void visit_upwards(const std::string& root, std::string path,
                    const std::function<void(const std::string&)>& visit) {
   for (;;) {
@@ -109,7 +109,7 @@ std::optional<double> parse_cpu_quota(std::string_view quota, std::string_view p
 
 std::optional<std::uint64_t> parse_memory_max(std::string_view text) {
   const auto bytes = parse<std::uint64_t>(text);
-  // Version 1 says "no limit" with the greatest number of whole pages.
+  // Version 1 writes the greatest number of whole pages for "no limit".
   constexpr std::uint64_t never_meant = std::uint64_t{1} << 60;
   if (!bytes || *bytes >= never_meant) return std::nullopt;
   return bytes;

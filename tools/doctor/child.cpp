@@ -35,10 +35,10 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-// The child ends with its parent. A death by a filter is an answer here, so it leaves no core file.
+// The child ends with its parent. A filter that kills it is a result, so it leaves no core file.
 void begin_child(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(1);  // it ended before the line above
+  if (::getppid() != parent) ::_exit(1);  // the parent ended before the line above
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
 }
@@ -60,7 +60,7 @@ Failure system_failure(const char* what, int error) {
   return {code, fmt::format("{}: {}", what, code.message())};
 }
 
-// False: the time is over.
+// False: the time is up.
 bool read_all(int fd, double until_s, std::string& text) {
   for (;;) {
     const double left = until_s - now_s();
@@ -122,7 +122,7 @@ void end_child(pid_t child) noexcept {
 }
 
 ChildEnd run_in_child(const std::function<std::string()>& work, double seconds_max) {
-  // Its text ends with a NUL byte, without which it is not all there.
+  // A complete text ends with a NUL byte.
   const auto spawned = spawn([&](int out) { write_all(out, work() + '\0'); });
   if (!spawned) {
     ChildEnd end;

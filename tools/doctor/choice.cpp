@@ -1,4 +1,4 @@
-// Choosing: candidates, costs, ties.
+// The choice: candidates, costs, ties.
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -18,7 +18,7 @@ std::size_t place_of(Mode mode) {
                                   std::begin(modes));
 }
 
-// The first of three modes that works. REQUIRES: one does.
+// The first of three modes that works. REQUIRES: one of them works.
 Mode first_mode(const Row& row, const Mode* order) {
   const Mode* const last = order + std::size(modes) - 1;
   return *std::find_if(order, last, [&](Mode one) { return row.works_in(one); });
@@ -44,7 +44,7 @@ std::vector<std::size_t> players(const Measurement& measurement,
   return found;
 }
 
-// The geometric mean of all that were measured in a round: what that round was like.
+// The geometric mean of all combinations of a round, as a measure of that round's conditions.
 double mean_of_round(const Measurement& measurement, std::size_t round) {
   double sum = 0;
   double count = 0;
@@ -64,7 +64,7 @@ double score_of(const Measurement& measurement, const Series& series) {
   return median(std::move(scores));
 }
 
-// The first of those that are as good as the best. `order`: the most preferred first.
+// The most preferred of the combinations that are as good as the best. `order`: by preference.
 Choice choose(const Measurement& measurement, const std::vector<std::size_t>& order) {
   const auto& series = measurement.series;
   std::size_t best = order.front();
@@ -76,7 +76,7 @@ Choice choose(const Measurement& measurement, const std::vector<std::size_t>& or
     if (i == best || is_tie(ratio_of(measurement, series[i], series[best]))) tied.push_back(i);
   }
   const Series& chosen = series[tied.front()];
-  // Configurations that cost no more than the chosen one belong to the equals, too.
+  // Configurations that cost no more than the chosen one are equals, too.
   for (const std::size_t i : order) {
     const bool known = std::find(tied.begin(), tied.end(), i) != tied.end();
     if (!known && score_of(measurement, series[i]) <= score_of(measurement, chosen)) {
@@ -169,7 +169,7 @@ std::optional<Choice> choose_for_files(const std::vector<Row>& rows, const Measu
   const auto wanted = candidates(rows, file_operations, preferences);
   if (wanted.empty()) return std::nullopt;
   auto order = players(measurement, wanted);
-  // One processor before two, and that of the sockets before those that are as good as it.
+  // One processor before two, and the choice for sockets before its equals.
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const auto place = [&](std::size_t i) {
       const Series& one = measurement.series[i];
@@ -183,7 +183,7 @@ std::optional<Choice> choose_for_files(const std::vector<Row>& rows, const Measu
       !both.empty() && std::find(wanted.begin(), wanted.end(), both.front().row) != wanted.end();
   choice.what.row = alone ? both.front().row : wanted.front();
   const Row& row = rows[choice.what.row];
-  // A thread of its own costs a hand-over for each operation; the sockets' mode does not.
+  // A dedicated thread costs a hand-over for each operation, the mode of the sockets does not.
   const bool beside = !both.empty() && row.works_in(both.front().mode);
   choice.what.mode = beside ? both.front().mode : first_mode(row, std::begin(modes));
   return choice;

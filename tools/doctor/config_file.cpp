@@ -5,7 +5,7 @@
 namespace baton::doctor {
 namespace {
 
-// Two hyphens would end an XML comment.
+// An XML comment must not contain two hyphens.
 std::string comment_line(std::string text) {
   for (auto at = text.find("--"); at != std::string::npos; at = text.find("--", at)) {
     text.replace(at, 2, "- ");

@@ -22,14 +22,14 @@ namespace {
 constexpr std::size_t block = 512;
 constexpr int start_ms_max = 10'000;
 
-// Set by ApartOnCores; which there is one of, in a process with one thread.
+// Set by ApartOnCores, of which there is one, in a process with one thread.
 const cpu_set_t* child_cores = nullptr;
 
 void say(int out, const std::string& text) {
   [[maybe_unused]] const ssize_t written = ::write(out, text.data(), text.size());
 }
 
-// The child's life: its first words are "port N", or why not; it is killed in the end.
+// The body of the child. It prints "port N" or an error first, and is killed at the end.
 void serve(int out, const ProcessorConfig& processor) {
   if (child_cores != nullptr) ::sched_setaffinity(0, sizeof *child_cores, child_cores);
   Config config;
@@ -85,7 +85,7 @@ Result<std::unique_ptr<EchoChild>, Failure> EchoChild::start(const ProcessorConf
 
 EchoChild::~EchoChild() { end_child(child_); }
 
-// With all of its threads, also those that the kernel has made for a ring. 0 when it has ended.
+// The CPU time of all its threads, also those that the kernel has made for a ring. 0: it has ended.
 double EchoChild::cpu_s() const {
   clockid_t clock{};
   timespec t{};
@@ -127,7 +127,7 @@ Result<EchoNumbers, Failure> EchoChild::measure(std::size_t sessions, double sec
   double cpu = 0;
   double elapsed = 0;
   {
-    // It is never asked to stop early: there is no such descriptor.
+    // There is no descriptor for an early stop.
     tools::LoadWorker worker(options, target, pattern, share, -1);
     if (worker.connect_all()) {
       settle();
@@ -140,7 +140,7 @@ Result<EchoNumbers, Failure> EchoChild::measure(std::size_t sessions, double sec
     }
     report.add(worker.result());
   }
-  settle();  // what closing costs shall not disturb the next one
+  settle();  // so that the closes do not disturb the next measurement
   report.compute();
   if (report.errors.count() > 0) {
     return unexpected{

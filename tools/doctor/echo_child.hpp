@@ -1,6 +1,6 @@
-// An echo server in a process of its own, and a measured load on it. The server is that of `baton
-// echo`, the load that of `baton load`; its CPU time is read from the system's clock of the child
-// process, so that nothing of the load is in it.
+// An echo server in a child process, and a measured load on it. The server is that of `baton echo`,
+// the load that of `baton load`. The server's CPU time is that of the child process, so it does not
+// include the load.
 #pragma once
 
 #include <sys/types.h>
@@ -19,13 +19,13 @@ namespace baton::doctor {
 
 struct EchoNumbers {
   double p50_us = 0;  // round trip
-  double cpu_us = 0;  // of the server, a message
+  double cpu_us = 0;  // of the server, for each message
   double messages_per_s = 0;
 };
 
 class EchoChild {
  public:
-  // One thread in run(). The Failure says why it did not come to listen.
+  // One thread in run(). The Failure says why the server does not listen.
   static Result<std::unique_ptr<EchoChild>, Failure> start(const ProcessorConfig& processor);
   ~EchoChild();
   EchoChild(const EchoChild&) = delete;
@@ -37,15 +37,15 @@ class EchoChild {
  private:
   EchoChild(pid_t child, std::uint16_t port) : child_(child), port_(port) {}
   double cpu_s() const;
-  // Waits until the server has nothing more to do: it has accepted, or closed, all connections.
+  // Waits until the server is idle: it has accepted, or closed, all connections.
   void settle() const;
 
   const pid_t child_;
   const std::uint16_t port_;
 };
 
-// While it lives, this process and its children run on cores of their own, where there are two:
-// children, which serve, on all but the last, and this one, which loads, on the last.
+// During its life, this process and its children run on different cores, if there are two: the
+// children, which serve, on all but the last, and this process, the load, on the last.
 class ApartOnCores {
  public:
   ApartOnCores();
@@ -55,7 +55,7 @@ class ApartOnCores {
 
  private:
   struct Sets;
-  std::unique_ptr<Sets> sets_;  // null: there is one core only
+  std::unique_ptr<Sets> sets_;  // null: there is only one core
 };
 
 }  // namespace baton::doctor

@@ -70,7 +70,7 @@ void add_size(Facts& facts, const FactSources& sources) {
   facts.add_limit("cgroup.memory_mib", memory);
 }
 
-// "fs.aio-max-nr" stands in /proc/sys/fs/aio-max-nr.
+// "fs.aio-max-nr" is in /proc/sys/fs/aio-max-nr.
 void add_sysctls(Facts& facts, const FactSources& sources) {
   for (const char* name :
        {"kernel.io_uring_disabled", "fs.aio-max-nr", "fs.aio-nr", "fs.file-max",
@@ -191,7 +191,7 @@ std::optional<std::string> whole_file(const std::string& path) {
   if (file == nullptr) return std::nullopt;
   std::string text;
   char part[4096];
-  // System files are short; a longer one is something else.
+  // System files are short, so a longer file is no system file.
   constexpr std::size_t size_max = std::size_t{1} << 20;
   for (std::size_t count = sizeof part; count == sizeof part && text.size() < size_max;) {
     count = std::fread(part, 1, sizeof part, file);

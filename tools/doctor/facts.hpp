@@ -1,6 +1,5 @@
-// Facts that can be read about the machine: kernel, cores, quotas, sysctls, limits. Each fact has a
-// name, by which the list of known troubles (known_bad.txt) refers to it, so that a new trouble is
-// data and not code.
+// Facts that can be read about the machine: kernel, cores, quotas, sysctls, limits. The list of
+// known troubles (known_bad.txt) refers to a fact by its name, so a new trouble needs no code.
 #pragma once
 
 #include <optional>
@@ -70,16 +69,16 @@ struct FactSources {
   std::string cgroup = "/sys/fs/cgroup";
 };
 
-// Never fails: what cannot be read is not in the list.
+// Never fails: a fact that cannot be read is left out.
 Facts collect_facts(const FactSources& sources = {});
 
-// The version whose faults a kernel has. Distributions say "5.10.0-28-amd64" for release and keep
-// the upstream version elsewhere: Debian in `version` ("#1 SMP Debian 5.10.209-2 (...)"), Ubuntu in
+// The upstream version of a kernel. Distributions have "5.10.0-28-amd64" as the release and the
+// upstream version elsewhere: Debian in `version` ("#1 SMP Debian 5.10.209-2 (...)"), Ubuntu in
 // /proc/version_signature ("Ubuntu 5.15.0-97.107-generic 5.15.136").
 std::string kernel_version(std::string_view release, std::string_view version,
                            std::string_view signature);
 
-// The first line of a file, without the newline; nothing when it cannot be read.
+// The first line of a file, without the newline; empty if it cannot be read.
 std::optional<std::string> first_line(const std::string& path);
 std::optional<std::string> whole_file(const std::string& path);
 

@@ -19,7 +19,7 @@ struct Type {
   std::uint32_t magic;
   const char* name;
 };
-// From statfs(2): those that servers meet.
+// From statfs(2): the types that are usual on servers.
 constexpr Type types[] = {{0xef53, "ext4"},      {0x58465342, "xfs"},     {0x9123683e, "btrfs"},
                           {0x01021994, "tmpfs"}, {0x794c7630, "overlay"}, {0x6969, "nfs"},
                           {0xff534d42, "cifs"},  {0xfe534d42, "smb2"},    {0x65735546, "fuse"},

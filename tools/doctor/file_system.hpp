@@ -17,8 +17,8 @@ struct FileSystem {
   std::string folder;
   std::string type;        // "ext4", "tmpfs", or its number
   Feature direct;          // O_DIRECT: opened, and read with aligned memory
-  Feature nowait;          // RWF_NOWAIT: reads that rather fail than block
-  unsigned block = 0;      // its own block
+  Feature nowait;          // RWF_NOWAIT: reads that fail instead of blocking
+  unsigned block = 0;      // the block size of the file system
   unsigned alignment = 0;  // of direct offsets, if the kernel reports it (statx, 6.1)
 };
 

@@ -54,7 +54,7 @@ bool well_formed(std::string_view condition) {
   return true;
 }
 
-// A version is numbers between dots, each of them a number that is one.
+// A version is numbers between dots.
 bool is_version(std::string_view text) {
   while (!text.empty()) {
     const std::string_view part = take_until(text, '.');
@@ -65,7 +65,7 @@ bool is_version(std::string_view text) {
   return true;
 }
 
-// A misspelt fact would never hold, unnoticed. Empty: all are known. REQUIRES: the
+// Finds misspelt facts, whose condition would never hold. Empty: all are known. REQUIRES: the
 // condition is well formed.
 std::string unknown_word(std::string_view condition) {
   while (!condition.empty()) {
@@ -105,7 +105,7 @@ bool term_holds(const Term& term, const Facts& facts) {
   }
   std::optional<double> value = number_of(term.value);
   if (!value) value = facts.number(term.value);
-  // Without the sign of a difference, for infinity less infinity is no number.
+  // Compared without a difference, because infinity minus infinity is no number.
   if (fact->number && value) {
     const double sign = *fact->number < *value ? -1 : *fact->number > *value ? 1 : 0;
     return related(sign, term.relation);
@@ -116,7 +116,7 @@ bool term_holds(const Term& term, const Facts& facts) {
 
 // --- the file -----------------------------------------------------------------------------------
 
-// Paragraphs of `key: value`, values going on in lines that begin with a blank.
+// Paragraphs of `key: value`. A line that begins with a blank continues the value before it.
 class Reader {
  public:
   Reader(std::string_view text, std::string_view name) : rest_(text), name_(name) {}
@@ -150,7 +150,7 @@ class Reader {
  private:
   Result<void, Failure> take(KnownBad& one, std::string_view line) {
     if (line.starts_with(' ')) {
-      if (value_ == nullptr) return wrong("a line that goes on, and nothing before it");
+      if (value_ == nullptr) return wrong("a continuation line without a line before it");
       *value_ += ' ';
       *value_ += trimmed(line);
       return {};
@@ -216,7 +216,7 @@ class Reader {
   std::string_view name_;
   std::size_t number_ = 0;
   std::vector<std::string_view> keys_;  // of the paragraph
-  std::string* value_ = nullptr;        // of the last key, for lines that go on
+  std::string* value_ = nullptr;        // of the last key, for lines that continue it
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Kernels and limits that are known to make trouble. They are data (known_bad.txt, where the form
-// is explained); here they are read, and compared with the facts of this machine.
+// Kernels and limits that are known to make trouble. They are data (known_bad.txt explains the
+// form). The functions here read them and compare them with the facts of this machine.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ struct KnownBad {
   std::string what;
   std::string consequence;
   std::string advice;
-  std::string source;  // where it can be read up
+  std::string source;  // where it is documented
 };
 
 const char* to_string(KnownBad::Level level);
@@ -33,13 +33,13 @@ const char* to_string(KnownBad::Level level);
 // The Failure names the line. `name` is the file's, for that.
 Result<std::vector<KnownBad>, Failure> parse_known_bad(std::string_view text,
                                                        std::string_view name);
-// The list that was there when this program was built.
+// The list that was compiled into this program.
 std::string_view known_bad_built_in();
 
 // Whether a condition holds; a term about an unknown fact does not. REQUIRES: well formed, as
-// parse_known_bad has found it.
+// checked by parse_known_bad.
 bool holds(std::string_view condition, const Facts& facts);
-// The entries that are true of this machine.
+// The entries that hold on this machine.
 std::vector<KnownBad> known_bad_of(const std::vector<KnownBad>& list, const Facts& facts);
 
 // "5.10.186" against "5.9": less than 0, 0 or greater, number by number.

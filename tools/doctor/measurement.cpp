@@ -1,4 +1,4 @@
-// Arithmetic of the calibration.
+// The arithmetic of the calibration.
 #include <algorithm>
 #include <cmath>
 

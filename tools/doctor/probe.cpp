@@ -1,5 +1,5 @@
-// Opens each combination in a child process. The child's answer is lines of text: "ok" and the
-// facts that the engine says of itself, or "no" with the reason.
+// Opens each combination in a child process. The child's output is lines of text: "ok" and the
+// facts that the engine declares, or "no" with the reason.
 #include <signal.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::string replacements(std::string_view explanation) {
   return found;
 }
 
-// In the child. Required, so that nothing else takes its place.
+// In the child. The engine is required, so that no other replaces it.
 std::string open_row(const Row& row, Mode mode, Config config) {
   config.processors = {processor_of(row, mode)};
   config.processors.front().threads = mode == Mode::per_thread ? 1 : 0;
@@ -76,7 +76,7 @@ void take_answer(Row& row, Mode mode, std::string_view text) {
   const std::string rule = take_line(text);
   const std::string interrupt = take_line(text);
   const std::string support = take_line(text);
-  // The row shows the most restrictive form that any mode has opened.
+  // The row shows the most restrictive variant that a mode has opened.
   if (row.leader_rule.empty() || rule != "any") row.leader_rule = rule;
   if (row.interrupt.empty()) row.interrupt = interrupt;
   for (std::size_t i = 0; i < operation_kinds && i < support.size(); ++i) {
@@ -110,7 +110,7 @@ void probe_row(Row& row, const Config& policy) {
 }  // namespace
 
 std::vector<Row> probe_table(const Config& policy) {
-  // Only the policy's prohibitions: require and prefer concern the choice, not the inventory.
+  // Only `forbid`: require and prefer concern the choice, not the inventory.
   Config forbidding;
   forbidding.forbid = policy.forbid;
   std::vector<Row> rows;

@@ -1,4 +1,4 @@
-// From two choices to a configuration, and to sentences.
+// Makes a configuration and sentences of the two choices.
 #include "recommendation.hpp"
 
 #include <fmt/format.h>
@@ -38,7 +38,8 @@ std::string rounds_text(std::size_t rounds) {
   return rounds == 1 ? "1 round" : fmt::format("{} rounds", rounds);
 }
 
-// A mean hides what one program needs most: a series that is far better in one number is named.
+// A series that is far better in one number is named, because the mean hides it and a program may
+// need just that.
 void tell_strengths(const Series& chosen, const Measurement& measurement,
                     std::vector<std::string>& sentences) {
   constexpr double far_better = 2.0 / 3;
@@ -57,7 +58,7 @@ void tell_strengths(const Series& chosen, const Measurement& measurement,
   }
 }
 
-// Why this one, with its numbers and how sure it is.
+// The reason for the choice, with its numbers and its certainty.
 void explain_choice(const Choice& choice, const Measurement& measurement,
                     const std::vector<Row>& rows, std::vector<std::string>& sentences) {
   if (!choice.series) {
@@ -126,7 +127,7 @@ void tell_sockets(const Examined& examined, Recommendation& out) {
   }
 }
 
-// Of several that are as good for sockets, one does files better than any team.
+// One of several equals for sockets does files better than any team.
 void take_for_both(Choice& sockets, const Measurement& measurement, const Combination& what) {
   const auto found = std::find_if(sockets.tied.begin(), sockets.tied.end(), [&](std::size_t i) {
     return measurement.series[i].what == what;
@@ -152,8 +153,8 @@ void tell_files(const Examined& examined, Recommendation& out, bool alone) {
   explain_choice(choice, examined.files, examined.rows, out.sentences);
 }
 
-// Candidates that are unavailable or known to be bad: each engine once.
-// No machine has an engine for simulations, so none lacks it.
+// Candidates that are unavailable or known to be bad: each engine once. The engine for simulations
+// is not a feature of a machine, and is left out.
 void tell_missing(const Examined& examined, Recommendation& out) {
   std::vector<std::string> told;
   for (const Row& row : examined.rows) {

@@ -1,4 +1,4 @@
-// All that `baton doctor` has found out, and its two forms: for people, and as one JSON object.
+// The results of `baton doctor`, and their two forms: for people, and as one JSON object.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ struct Report {
   std::vector<InterruptRow> interrupts;
   Measurement sockets;
   Measurement files;
-  std::vector<std::string> findings;  // what could not be looked at, and why
+  std::vector<std::string> findings;  // checks that were impossible, and why
   Recommendation recommendation;
   Config policy;
   double seconds = 0;

@@ -1,4 +1,4 @@
-// The report for programs. Fields are added, and never change their meaning.
+// The report for programs. Later versions may add fields, but a field keeps its meaning.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ using tools::json_string;
 using tools::json_strings;
 
 std::string boolean(bool value) { return value ? "true" : "false"; }
-// Whole numbers - limits, counts - to the last digit; measurements with their significant digits.
+// Whole numbers (limits, counts) exactly; measurements with their significant digits.
 std::string number(double value) {
   constexpr double exact_max = 9007199254740992.0;  // 2^53: up to here each has its own double
   if (!std::isfinite(value)) return "null";
@@ -74,7 +74,7 @@ std::string troubles_json(const std::vector<KnownBad>& troubles) {
   return json_lines(list);
 }
 
-// Each kind of operation that an engine sees; of a row that is not available, all unavailable.
+// Each kind of operation that engines carry out. In an unavailable row all are unavailable.
 std::string operations_json(const Row& row) {
   std::string text = "{";
   for (std::size_t i = 0; i < operation_kinds; ++i) {

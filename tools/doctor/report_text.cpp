@@ -128,7 +128,7 @@ std::size_t name_width(const Measurement& measurement) {
   return widest;
 }
 
-// The headings in three lines: what, under which load, in which unit.
+// The headings in three lines: the quantity, the load, the unit.
 std::string headings(const Measurement& measurement) {
   std::string lines[3];
   for (std::string& line : lines) line = std::string(name_width(measurement), ' ');

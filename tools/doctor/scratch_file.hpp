@@ -1,5 +1,5 @@
-// A file without a name, for looking at a file system and for the calibration: made, filled and
-// unlinked at once, so that nothing is left behind however the program ends.
+// A file without a name, for the checks of a file system and for the calibration. It is created,
+// filled and unlinked at once, so that nothing is left behind however the program ends.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class ScratchFile {
   ~ScratchFile();
 
   int cached() const { return cached_; }
-  // Past the page cache; -1 when the file system has no such thing, and then direct_error() is why.
+  // The descriptor past the page cache. -1: the file system has none, and direct_error() says why.
   int direct() const { return direct_; }
   int direct_error() const { return direct_error_; }
   std::uint64_t size() const { return size_; }

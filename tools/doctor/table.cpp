@@ -70,8 +70,8 @@ ProcessorConfig processor_of(const Row& row, Mode mode) {
   Config config;
   config.processors.emplace_back();
   if (!row.variant.empty()) {
-    // The registry's own words: a variant that is no setting is a fault of its engine, and then
-    // the engine's choice is shown.
+    // A variant in the registry that is no setting is a fault of its engine. The engine's own
+    // choice is shown then.
     if (auto parsed = Config::parse(row.variant, config)) config = std::move(*parsed);
   }
   ProcessorConfig& processor = config.processors.front();
@@ -104,7 +104,7 @@ void mark_avoided(std::vector<Row>& rows, const std::vector<KnownBad>& troubles)
   std::vector<Row> without_the_last = rows;
   rows.swap(without_the_last);
   mark(KnownBad::Level::last);
-  // Then the last resort it is.
+  // Then the last resort is used.
   if (std::none_of(rows.begin(), rows.end(), serves)) rows.swap(without_the_last);
 }
 

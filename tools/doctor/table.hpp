@@ -1,6 +1,6 @@
-// The table: each engine with each of its ways to wait, its support of each kind of operation and
-// in which modes it works - found out by opening a proactor on it, in a child process, as a program
-// would. No engine is named here: the registry has the list.
+// The table: each engine with each of its wait strategies, its support of each kind of operation,
+// and the modes in which it works. It is found out by opening a proactor in a child process, as a
+// program would. No engine is named here: the registry has the list.
 #pragma once
 
 #include <array>
@@ -17,24 +17,24 @@ namespace baton::doctor {
 struct ModeAnswer {
   Mode mode = Mode::shared;
   bool works = false;
-  std::string reason;  // why not
+  std::string reason;  // why it does not work
   std::string code;    // the same, for scripts
 };
 
 struct Row {
   std::string engine;
   std::string wait;     // empty: the engine waits by itself
-  std::string variant;  // further settings, "name=value"; empty: none to choose
-  std::string praise;   // why it stands where it stands in the registry
+  std::string variant;  // further settings, "name=value"; empty: none
+  std::string praise;   // the reason for its place in the registry
   std::array<Support, operation_kinds> support{};
   std::string leader_rule;
   std::string interrupt;
   std::vector<ModeAnswer> modes;
   std::vector<std::string> notes;  // replacements when it was opened
-  std::string avoided;             // why it is not recommended although it works; empty: it may be
+  std::string avoided;             // why it is not recommended although it works; empty: it can be
 
   bool available() const;
-  // Why it is not available; of the mode that says most.
+  // Why it is not available, from the mode with the most specific reason.
   const ModeAnswer& refusal() const;
   bool works_in(Mode mode) const;
   bool supports(OperationKinds kinds) const;
@@ -45,7 +45,7 @@ struct Row {
 };
 
 inline constexpr Mode modes[] = {Mode::shared, Mode::per_thread, Mode::dedicated};
-// All that a program may do with a connection or a datagram; and the groups for people.
+// All operations on connections and datagrams, and the groups that are shown to people.
 OperationKinds socket_operations();
 struct OperationGroup {
   const char* name;
@@ -53,20 +53,20 @@ struct OperationGroup {
 };
 std::vector<OperationGroup> operation_groups();
 
-// The configuration of one processor on a row; everything that is not chosen is left open.
+// The configuration of one processor on a row; other settings have their defaults.
 ProcessorConfig processor_of(const Row& row, Mode mode);
 // "native", "assisted" or "unavailable".
 const char* to_string(Support support);
-// The least of a group: native only if all of it is.
+// The weakest support in a group: native only if all its operations are native.
 Support support_of(const Row& row, OperationKinds kinds);
 
-// One row for each combination that the registry has, opened under this policy (forbid above all:
-// a forbidden engine is not opened).
+// One row for each combination in the registry, opened under this policy. A forbidden engine is not
+// opened.
 std::vector<Row> probe_table(const Config& policy);
 // Sets Row::avoided. A last resort is avoided if another row serves sockets.
 void mark_avoided(std::vector<Row>& rows, const std::vector<KnownBad>& troubles);
 
-// The strategies by which waits are cut short, each opened by itself.
+// The interrupt strategies, each opened by itself.
 struct InterruptRow {
   std::string name;
   std::string praise;

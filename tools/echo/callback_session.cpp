@@ -9,13 +9,13 @@
 namespace baton::tools {
 namespace {
 
-// Handlers with nothing to do but the echo; nor does it cost a connection any memory.
+// For handlers without work besides the echo. It takes no memory of a connection.
 struct NoWork {
   void operator()() {}
 };
 
-// One operation is enough, for a session reads or writes and never does both: that, its socket and
-// its block are all that a connection costs. It deletes itself when the last one is complete.
+// A session needs one operation, because it never reads and writes at the same time. It deletes
+// itself when the last operation is complete.
 template <typename Work>
 class Session {
  public:
@@ -47,7 +47,7 @@ class Session {
     if (operation_.error() == errc::pool_exhausted) return read_alone();
     const ConstBuffer received{operation_.buffer().data, operation_.bytes()};
     if (operation_.failed() || received.size == 0) {
-      delete this;  // a pooled read that brought nothing has no block
+      delete this;  // a pooled read without data has no block
       return;
     }
     server_.count_message(traffic_, received.size);
@@ -58,7 +58,7 @@ class Session {
     }
   }
 
-  // Data is there and no block is free: from now on this session has its own.
+  // Data has arrived and no block is free: from now on this session has its own.
   void read_alone() {
     own_ = std::make_unique_for_overwrite<std::byte[]>(server_.block());
     read();
@@ -73,7 +73,7 @@ class Session {
     read();
   }
 
-  // From the read to the end of the write the operation names the block: no need to keep it twice.
+  // From the read to the end of the write the operation has the address of the block.
   void give_block_back(const void* block) {
     if (own_ == nullptr) server_.pool()->give(const_cast<void*>(block));
   }
@@ -101,7 +101,7 @@ class Accepting {
       : server_(server), acceptor_(std::move(acceptor)) {}
 
   void start() {
-    // Counted before the first one starts: the handlers of some may end while others are started.
+    // Counted before the first start, because handlers may run while others are started.
     for (Operation& operation : operations_) accept(operation);
   }
 

@@ -10,7 +10,7 @@
 namespace baton::tools {
 namespace {
 
-// Reports a session's end to the server, however the coroutine ends.
+// Reports the end of a session to the server, also after an exception.
 class Opened {
  public:
   explicit Opened(EchoServer& server) : server_(server) {
@@ -44,7 +44,7 @@ Task<void> session_with_own_block(EchoServer& server, StreamSocket& peer, Opened
   }
 }
 
-// Answers true when data is there and no block is free.
+// True: data has arrived and no block is free.
 Task<bool> session_with_pool(EchoServer& server, StreamSocket& peer, Opened& opened) {
   for (;;) {
     const auto block = co_await peer.read_pooled(*server.pool());

@@ -1,5 +1,5 @@
-// The echo over UDP, by callbacks and by coroutines. Several datagrams are on their way through the
-// server at once, each of them received, sent back, and then its block takes the next.
+// The echo over UDP, by callbacks and by coroutines. The server handles several datagrams at once,
+// each with a block, which receives the next one when the datagram was sent back.
 #include <memory>
 #include <utility>
 
@@ -12,8 +12,8 @@ namespace {
 
 constexpr int receive_buffer_bytes = 1 << 20;
 
-// Room for the datagrams that arrive while all blocks are taken. A smaller size is not missed:
-// datagrams may be lost.
+// Room for the datagrams that arrive while all blocks are taken. If the system gives less, more
+// datagrams may be lost, which is allowed.
 void prepare(DatagramSocket& socket) {
   static_cast<void>(socket.set_option(option::ReceiveBuffer{receive_buffer_bytes}));
 }
@@ -42,7 +42,7 @@ class Datagram {
     const ConstBuffer received{block_.get(), operation_.bytes()};
     server_.count_message(traffic_, received.size);
     work_();
-    const auto handler = [this](Operation&) { receive(); };  // whether it was sent or not
+    const auto handler = [this](Operation&) { receive(); };  // also if it could not be sent
     if (const auto error = socket_.send_to(operation_, received, peer_, handler)) end(error);
   }
 

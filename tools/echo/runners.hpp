@@ -1,5 +1,5 @@
-// The threads that run handlers. All are there before the server has anything pending: without one
-// of them a per_thread server could not even end what it has begun.
+// The threads that run handlers. All are started before the server has anything pending: without
+// one of them a per_thread server could not end its pending operations.
 #pragma once
 
 #include <condition_variable>

@@ -9,8 +9,8 @@
 namespace baton::tools {
 namespace {
 
-// Blocks of the pool. Only sessions between a read and the end of its write hold one, which few do
-// at once; one that finds none takes memory of its own for that message.
+// Blocks of the pool. A session holds one only from a read to the end of its write, so few do at
+// once. A session that finds none takes a block of its own.
 constexpr std::size_t pool_blocks = 1024;
 
 }  // namespace
@@ -68,12 +68,12 @@ std::error_code EchoServer::wait_for_signal() {
 
 void EchoServer::on_signal() {
   if (const auto error = signal_operation_.error()) {
-    // Without its signals the server could not be ended: it ends now.
+    // Without its signals the server could not be ended, so it ends now.
     if (error != std::errc::operation_canceled) ended(error);
     return;
   }
   if (draining_) return proactor_.stop();
-  // Waits again before the drain begins, which is what ends that wait.
+  // Waits again before the drain begins, because the drain ends that wait.
   if (wait_for_signal()) return proactor_.stop();
   drain();
 }
@@ -97,8 +97,8 @@ void EchoServer::end_at_once() {
 }
 
 // A drain waits for everything that is pending, and so would wait for a second signal, too. Called
-// by the one that begins the drain and by the one that closes the last session: whichever comes
-// later sees what the other did (both orders are sequentially consistent).
+// by the thread that begins the drain and by the one that closes the last session. The later of the
+// two sees the writes of the other (both orders are sequentially consistent).
 void EchoServer::end_if_empty() {
   if (draining_ && open_ == 0) signals_.cancel();
 }

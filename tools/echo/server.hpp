@@ -1,6 +1,6 @@
-// The echo server of `baton echo`: what its sessions share. A session reads a block, writes it back
-// and reads again; the two styles, callback_session.cpp and coroutine_session.cpp, do the same and
-// can be read side by side.
+// The echo server of `baton echo`: the state that its sessions share. A session reads a block,
+// writes it back and reads again. The two styles, callback_session.cpp and coroutine_session.cpp,
+// do the same and can be read side by side.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +30,8 @@ struct EchoOptions {
   bool pooled = false;         // idle connections hold no buffer
   bool until_empty = false;    // end with the last connection
   bool watched = false;        // another thread reads traffic() meanwhile
-  handler_work::Options work;  // what keeps handlers busy, beside the echo
-  double drain_seconds = 2;    // how long open connections may go on after SIGTERM
+  handler_work::Options work;  // work of the handlers besides the echo
+  double drain_seconds = 2;    // how long open connections may continue after SIGTERM
 
   bool datagrams() const { return protocol == "udp"; }
   bool works() const { return work.delay_us != 0 || work.random_us != 0 || work.slow_us != 0; }
@@ -39,11 +39,11 @@ struct EchoOptions {
 
 class EchoServer {
  public:
-  // Accepts that are pending at once. One would do, but a busy engine finds the listener as often
-  // as any other descriptor - once a round - and each time as many connections get in as there are
-  // accepts: with one, a thousand connections wait behind a thousand busy ones for seconds.
+  // Accepts that are pending at once. A busy engine visits the listener once a round, as any other
+  // descriptor, and each visit accepts as many connections as there are accepts. With one accept, a
+  // thousand connections would wait behind a thousand busy ones for seconds.
   static constexpr std::size_t accepts_max = 32;
-  // Datagrams that are on their way through the server at once, each with a block of its own.
+  // Datagrams that the server handles at once, each with a block of its own.
   static constexpr std::size_t datagrams_max = 32;
   static constexpr std::size_t datagram_bytes_max = 65'535;  // the length field of UDP has 16 bits
   // Marks the wait for signals in a report of pending operations; those of sessions have tag 0.
@@ -62,14 +62,14 @@ class EchoServer {
   bool works() const { return options_.works(); }
   handler_work::Work next_work() { return plan_.next(); }
   // The sockets for datagrams. A drain would wait for one more datagram at every receive, so it
-  // ends pending receives, and a thread that sees the drain starts no other. A receive that another
-  // thread is just starting ends with the drain's deadline.
+  // cancels pending receives, and a thread that sees the drain starts no new one. A receive that
+  // another thread starts at that moment ends at the drain's deadline.
   DatagramSocket& take(DatagramSocket socket);
   bool draining() const { return draining_; }
 
-  // A session's counts of its connection's messages. Counted where the session keeps them and added
-  // up when it ends: counters that all threads write would cost more than the echo. While
-  // --watch is on they are added up with each message.
+  // A session's counts of its connection's messages. They are kept in the session and added up when
+  // it ends, because counters that all threads write would cost more than the echo. With --watch
+  // they are added up with each message.
   struct Traffic {
     std::uint64_t messages = 0;
     std::uint64_t bytes = 0;
@@ -86,17 +86,16 @@ class EchoServer {
   void session_closed(const Traffic& traffic);
   // Adds the counts made without --watch.
   void add(const Traffic& traffic);
-  // The acceptor, the socket of the datagrams or the wait for signals ended on its own: nothing
-  // more will come.
+  // Called when the acceptor, the socket of the datagrams or the wait for signals has failed.
   void ended(std::error_code error);
 
-  // Before the first thread is started: SIGTERM and SIGINT shall come as completions.
+  // Called before the first thread is started, so that SIGTERM and SIGINT come as completions.
   static std::error_code block_signals();
-  // From now on the first of them drains the server and a second one stops it.
+  // From now on the first signal drains the server and a second one stops it.
   std::error_code watch_signals();
 
-  // Everything pending ends in the next run(), whatever its peers do: sessions, accepts and the
-  // wait for signals. After run() has returned, before the server is destroyed.
+  // Sessions, accepts and the wait for signals end in the next run(), whatever their peers do.
+  // Called after run() has returned, before the server is destroyed.
   void end_at_once();
 
   bool has_sessions() const { return open_ > 0; }
@@ -126,12 +125,11 @@ class EchoServer {
   std::atomic<std::uint64_t> bytes_{0};
 };
 
-// Start accepting; each connection becomes a session. The acceptor's last operation ends with the
-// drain.
+// Starts accepting; each connection becomes a session. The drain ends the acceptor's operations.
 void serve_by_callback(EchoServer& server, Acceptor acceptor);
 void serve_by_coroutine(EchoServer& server, Acceptor acceptor);
 
-// The same over UDP, without connections: each datagram goes back to where it came from.
+// The same over UDP, without connections: each datagram goes back to its sender.
 void serve_datagrams_by_callback(EchoServer& server, DatagramSocket socket);
 void serve_datagrams_by_coroutine(EchoServer& server, DatagramSocket socket);
 

@@ -28,7 +28,7 @@ std::string time_stamp() {
 }
 
 // "read_stream 12.3 s", or "-": the session's operation that has waited longest for its peer. The
-// server's own wait for signals is a read that is always pending and is left out, so the query asks
+// server's own wait for signals is a read that is always pending and is left out. So the query asks
 // for two operations.
 std::string oldest(const Proactor& proactor) {
   PendingQuery query;
@@ -104,7 +104,7 @@ std::string Watch::line(const Reading& now, double seconds) const {
       oldest(server_.proactor()));
 }
 
-// A file that cannot be written is reported once; its last content stays, and the next second tries
+// A file that cannot be written is reported once and keeps its last content. The next second tries
 // again.
 void Watch::write_metrics(const Reading& now) {
   const Statistics::Label labels[] = {{"program", "baton echo"}};

@@ -1,6 +1,5 @@
-// Watch: `baton echo --watch` and `--metrics FILE`. A thread of its own looks at the server once a
-// second, so that it also reports a server whose handlers are all stuck, and does not disturb its
-// measurement.
+// Watch: `baton echo --watch` and `--metrics FILE`. A separate thread looks at the server once a
+// second. So it also reports a server with stuck handlers, and does not disturb a measurement.
 #pragma once
 
 #include <condition_variable>
@@ -17,8 +16,8 @@ namespace baton::tools {
 class EchoServer;
 
 struct WatchOptions {
-  // "never"; "auto": if standard error is a terminal, where one line is rewritten; "always": also
-  // into a pipe or a file, line after line, each with its time.
+  // "never"; "auto": only on a terminal, where one line is rewritten; "always": also into a pipe or
+  // a file, a line each second with its time.
   std::string lines = "never";
   std::string metrics;  // file in the text format of Prometheus, replaced in one step every second
   bool wanted() const { return lines != "never" || !metrics.empty(); }
@@ -31,7 +30,7 @@ class Watch {
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
 
-  // The last look: takes the line away, writes the metrics as they are now.
+  // Looks for the last time: removes the line and writes the current metrics.
   void end();
 
  private:
@@ -48,9 +47,9 @@ class Watch {
 
   const EchoServer& server_;
   const WatchOptions& options_;
-  StatusLine line_;  // of the thread
+  StatusLine line_;  // used by the thread only
   Reading last_;
-  bool metrics_failed_ = false;  // the last time
+  bool metrics_failed_ = false;  // the last write failed
   std::mutex mutex_;
   std::condition_variable ended_event_;
   bool ended_ = false;

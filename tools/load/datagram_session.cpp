@@ -40,8 +40,8 @@ Session::Progress DatagramSession::visit(int descriptor, const Pattern& pattern,
   return progress;
 }
 
-// The socket is watched edge-triggered. With nothing on the way there is nothing more to read - but
-// late datagrams, which come with the next edge or are searched for at the end.
+// The socket is watched edge-triggered. With nothing in flight there is nothing more to read,
+// except late datagrams, which come with the next edge or are searched for at the end.
 Session::Progress DatagramSession::receive(int descriptor, const Pattern& pattern,
                                            std::span<std::byte> buffer, std::uint64_t now,
                                            bool closing, Histogram& round_trips) {

@@ -1,11 +1,10 @@
 // One peer of the load over UDP.
 //
-// A datagram carries its number, then bytes of the session's pattern from the place that follows
-// from the number. Datagrams may be lost and may come back in any order, so each that is on the way
-// has a place of its own, by which its number is known: place + count of places * how often the
-// place has sent. A datagram that is not back after a while is given up, and its place sends the
-// next one: no place waits for a lost datagram for ever. One that arrives after that is late, not
-// lost.
+// A datagram carries its number, then bytes of the session's pattern from an offset that follows
+// from the number. Datagrams may be lost and may come back in any order. So each one in flight has
+// a place of its own, and its number is place + count of places * how often the place has sent. A
+// datagram that is not back after a while is given up, and its place sends the next one, so no
+// place waits for ever. A datagram that arrives after that is late, not lost.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +19,7 @@ namespace baton::tools {
 
 class DatagramSession final : public Session {
  public:
-  // `window`: bytes that may be on the way beyond one datagram, as over a stream.
+  // `window`: bytes that may be in flight beyond one datagram, as over a stream.
   DatagramSession(std::size_t number, std::size_t block, std::size_t window);
 
   // The interval of visits without events, to find lost datagrams.
@@ -49,9 +48,9 @@ class DatagramSession final : public Session {
   bool send(int descriptor, const Pattern& pattern, std::uint64_t now);
 
   std::vector<Place> places_;
-  std::vector<std::size_t> free_;  // places with nothing on the way
-  // Numbers that were given up and did not come: it grows by a window in the time after which one
-  // is given up, no faster.
+  std::vector<std::size_t> free_;  // places with nothing in flight
+  // Numbers that were given up and have not come back. It grows by at most a window in the time
+  // after which a datagram is given up.
   std::unordered_set<std::uint64_t> given_up_;
   std::uint64_t look_at_ = 0;
 };

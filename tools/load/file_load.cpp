@@ -30,7 +30,7 @@ Failure failure(std::error_code code, const std::string& what) {
   return {code, fmt::format("{}: {}", what, code.message())};
 }
 
-// A file to read, or to write over: the open of a FIFO would wait for its other end.
+// Only a regular file or a block device, because the open of a FIFO would wait for its other end.
 Result<void, Failure> check_kind(const FileLoadOptions& options) {
   struct stat status{};
   if (::stat(options.file.c_str(), &status) != 0) return {};  // the open says why
@@ -39,8 +39,7 @@ Result<void, Failure> check_kind(const FileLoadOptions& options) {
                             options.file + " is neither a file nor a block device"}};
 }
 
-// --write replaces a file that it has made before, known by its beginning. Other files are the
-// user's.
+// --write replaces only files that it has made before, which it recognises by their beginning.
 Result<void, Failure> check_replaceable(const File& file, const Pattern& pattern,
                                         const FileLoadOptions& options) {
   const AlignedBlock begin = aligned_block(file_alignment);
@@ -105,7 +104,7 @@ double sync(Proactor& proactor, File& file, LoadErrors& errors) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Removes a new file again when there is no memory for the buffers.
+// Removes a new file again if there is no memory for the buffers.
 class MadeFile {
  public:
   explicit MadeFile(const FileLoadOptions& options)
@@ -157,7 +156,7 @@ Result<FileReport, Failure> load_file(const FileLoadOptions& options) {
   made.keep();
   report.measured = writing->run(FilePass::Kind::write, options.seconds);
   report.sync_s = sync(**proactor, *file, report.errors);
-  // The written part is read back, once round; less if the time was too short for a whole round.
+  // The written part is read back once; less if the time was too short for all of it.
   const std::uint64_t written = std::min(*size, report.measured.bytes);
   if (report.errors.count() == 0 && written > 0) {
     FilePass check(**proactor, *file, pattern, options.block, options.depth, written,

@@ -1,5 +1,5 @@
 // Load on a file, through a proactor: numbered blocks are written or read with a fixed number of
-// operations on the way, and every byte that is read is compared.
+// operations in flight, and every byte that is read is compared.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ namespace baton::tools {
 struct FileLoadOptions {
   std::string file;
   std::size_t block = 4096;
-  std::size_t depth = 16;                        // operations on the way
+  std::size_t depth = 16;                        // operations in flight
   std::uint64_t size = std::uint64_t{64} << 20;  // of the file that --write makes
   double seconds = 1.0;
   bool direct = false;
   bool write = false;
-  bool force = false;   // write over what no earlier run has made
+  bool force = false;   // write over any file
   bool random = false;  // read blocks in random order, for as long as the time lasts
   bool compare = true;
   bool json = false;

@@ -25,7 +25,7 @@ FilePass::FilePass(Proactor& proactor, File& file, const Pattern& pattern, std::
   for (Slot& slot : slots_) slot.block = aligned_block(block_);
 }
 
-// The slot's block and what belongs there, in pieces that the pattern has in one.
+// The slot's block and its expected contents, in pieces that are contiguous in the pattern.
 template <typename Visit>
 void FilePass::for_each_piece(const Slot& slot, Visit&& visit) {
   for (std::size_t done = 0; done < block_;) {
@@ -64,7 +64,7 @@ void FilePass::next(Slot& slot) {
   ++in_flight_;
 }
 
-// With a time only: once round means every block.
+// Only for runs with a time: a run without one reads every block once.
 std::uint64_t FilePass::next_offset() {
   const std::uint64_t next = offset_;
   offset_ += block_;

@@ -1,5 +1,5 @@
 // One pass over a file through a proactor: numbered blocks are written, or read and compared, with
-// a fixed number of operations on the way.
+// a fixed number of operations in flight.
 #pragma once
 
 #include <atomic>
@@ -38,9 +38,8 @@ struct FilePassResult {
   Histogram latencies;
 };
 
-// `depth` slots, each with an operation and a block, go through the file from the start to the end
-// and round again, until the time is over or - without a time - once round. There is one thread in
-// run(), so handlers need no lock.
+// `depth` slots, each with an operation and a block, go through the file again and again until the
+// time is over, or once without a time. There is one thread in run(), so handlers need no lock.
 class FilePass {
  public:
   enum class Kind { write, check };
@@ -53,7 +52,7 @@ class FilePass {
   void read_at_random() { random_ = true; }
   void compare_nothing() { compare_ = false; }
 
-  // `seconds` 0: once round, in order.
+  // `seconds` 0: the whole file once, in order.
   const FilePassResult& run(Kind kind, double seconds);
 
  private:
@@ -88,7 +87,7 @@ class FilePass {
   Clock::time_point start_;
   Clock::time_point end_;
   bool once_ = false;
-  std::uint64_t offset_ = 0;  // of the next block, counted on through all rounds
+  std::uint64_t offset_ = 0;  // of the next block, counted through all rounds
   std::size_t in_flight_ = 0;
   std::atomic<std::uint64_t> count_{0};
   FilePassResult result_;

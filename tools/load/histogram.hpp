@@ -31,8 +31,7 @@ class Histogram {
   std::uint64_t count() const { return count_; }
   std::uint64_t max() const { return max_; }
 
-  // The least value that at least `fraction` (0..1) of the recorded ones do not exceed, as the
-  // upper end of its bucket; 0 when nothing was recorded.
+  // The quantile of `fraction` (0..1), as the upper end of its bucket; 0 if nothing was recorded.
   std::uint64_t percentile(double fraction) const {
     if (count_ == 0) return 0;
     const double exact = fraction * static_cast<double>(count_);

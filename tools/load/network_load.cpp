@@ -35,7 +35,7 @@ constexpr std::size_t spare_descriptors = 32;
 
 // --- limits and addresses -----------------------------------------------------------------------
 
-// Raises the soft limit as far as it goes; the message when that is not enough.
+// Raises the soft limit as far as possible; returns a message if that is not enough.
 std::optional<std::string> make_room_for(std::size_t connections) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -51,7 +51,7 @@ std::optional<std::string> make_room_for(std::size_t connections) {
 
 std::size_t ephemeral_port_count() {
   std::size_t first = 32'768;
-  std::size_t last = 60'999;  // the kernel's own default, should the file be missing
+  std::size_t last = 60'999;  // the kernel's default, if the file is missing
   if (std::FILE* file = std::fopen("/proc/sys/net/ipv4/ip_local_port_range", "re")) {
     if (std::fscanf(file, "%zu %zu", &first, &last) != 2) {
       first = 32'768;
@@ -77,7 +77,7 @@ std::optional<std::string> resolve(const LoadOptions& options, LoadTarget& targe
   return std::nullopt;
 }
 
-// Half of the range is left to connections of others and to those still in TIME_WAIT.
+// Half of the range is left to other programs and to connections in TIME_WAIT.
 unsigned source_count_for(const LoadTarget& target, std::size_t connections) {
   if (target.address.ss_family != AF_INET) return 0;
   sockaddr_in v4{};
@@ -88,7 +88,7 @@ unsigned source_count_for(const LoadTarget& target, std::size_t connections) {
   return sources <= 1 ? 0 : static_cast<unsigned>(std::min<std::size_t>(sources, 250));
 }
 
-// --- the wish to stop ---------------------------------------------------------------------------
+// --- Ctrl-C -------------------------------------------------------------------------------------
 
 int stop_descriptor = -1;
 
@@ -133,7 +133,7 @@ LoadWorker::Share share_of(const LoadOptions& options, std::size_t worker) {
   return share;
 }
 
-// Lets the program that started us look at the server between two parts of the run.
+// Lets the calling program inspect the server between two parts of the run.
 void hold_for(const char* part) noexcept {
   print("{}\n", part);
   if (!flush_output()) return;
@@ -165,7 +165,7 @@ LoadReport run_workers(const LoadOptions& options, Workers& workers) {
   std::barrier connected(worker_count, on_connected);
   std::barrier measured(worker_count, on_measured);
   std::barrier finished(worker_count, on_finished);
-  // A worker without memory still comes to where the others wait for it.
+  // A worker without memory still reaches the barrier of the others.
   const auto done = [&](auto&& part) {
     try {
       return part();
@@ -244,7 +244,7 @@ int run_network_load(const LoadOptions& wanted) {
   const LoadReport report = run_workers(options, workers);
   workers.clear();
   if (report.messages_total == 0) {
-    // Nothing was measured; the reason is all there is to say.
+    // Nothing was measured, so only the reason is printed.
     for (const auto& text : report.errors.texts()) note("baton load: {}\n", printable(text));
     if (report.errors.count() == 0) note("baton load: {}\n", why_nothing_came(options, report));
     if (!options.json) return 1;

@@ -13,14 +13,14 @@ struct LoadOptions {
   std::string protocol = "tcp";  // or udp: a block is a datagram
   std::size_t sessions = 1;
   std::size_t block = 512;  // bytes of one message
-  std::size_t window = 0;   // bytes that may be outstanding beyond the block; 0: half duplex
+  std::size_t window = 0;   // bytes that may be in flight beyond the block; 0: half duplex
   double seconds = 1.0;     // length of the measured part
   std::size_t idle = 0;     // connections that only connect
   std::size_t threads = 1;
   std::size_t apart = 0;  // sessions with fewest messages, whose round trips are reported apart
   bool json = false;
-  // For programs that measure the server: print `connected` before the measured part and
-  // `finished` when the last byte is back, and each time wait for a line on standard input.
+  // For programs that measure the server: print `connected` before the measured part and `finished`
+  // after the last byte, and wait each time for a line on standard input.
   bool hold = false;
 
   bool datagrams() const { return protocol == "udp"; }
@@ -35,8 +35,8 @@ inline constexpr std::size_t load_datagram_bytes_max = 65'507;  // of IPv4
 inline constexpr std::size_t load_apart_sessions_max = 10'000;  // each then has its own histogram
 
 // Runs the load and prints the report on standard output, errors and progress on standard error.
-// Returns the process's exit status: 0 when every byte was right, every connection worked and
-// every session got something; 1 otherwise. Datagrams may be lost: they are counted.
+// Returns the process's exit status: 0 if every byte was right, every connection worked and every
+// session received something, else 1. Lost datagrams are counted, and are no failure.
 int run_network_load(const LoadOptions& options);
 
 }  // namespace baton::tools

@@ -8,7 +8,7 @@
 namespace baton::tools {
 namespace {
 
-// splitmix64: good enough bytes from eight lines, and the same ones in every run.
+// splitmix64: random enough, short, and the same in every run.
 std::uint64_t next_random(std::uint64_t& state) {
   std::uint64_t z = (state += 0x9e3779b97f4a7c15u);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -18,7 +18,7 @@ std::uint64_t next_random(std::uint64_t& state) {
 
 }  // namespace
 
-// The table is longer than the period by one piece, so that a piece never wraps.
+// The table is one piece longer than the period, so that no piece wraps.
 Pattern::Pattern() : table_(period + piece_bytes_max) {
   std::uint64_t state = 7007;
   for (std::size_t i = 0; i < period; ++i) {

@@ -2,11 +2,10 @@
 // in its stream alone.
 //
 // There is one table of random bytes with a prime period. A session starts at its own phase and
-// walks through the table round and round, so both the data to send and the data to expect are
-// always a contiguous piece of the table: sending copies nothing and checking is one memcmp. The
-// prime period makes a piece that is lost, repeated or swapped visible whatever its size, for no
-// buffer size is a multiple of it; the random bytes make sixteen of them name their place, which
-// `find` uses to say what happened and not only that something did.
+// goes through the table again and again. So the data to send and the expected data are always a
+// contiguous piece of the table: sending copies nothing and checking is one memcmp. No buffer size
+// is a multiple of the prime period, so a lost, repeated or swapped piece is visible. Sixteen
+// random bytes identify their place, by which `find` can describe the fault.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +34,8 @@ class Pattern {
   // The piece of a stream from `offset` on. REQUIRES: size <= piece_bytes_max.
   std::span<const std::byte> piece(std::size_t phase, std::uint64_t offset, std::size_t size) const;
 
-  // The place in the period where these bytes come from, if they are part of the pattern at all.
-  // Slow; for the error message. At least 8 bytes are needed to be sure.
+  // The place of these bytes in the period, if they are part of the pattern. Slow; for the error
+  // message. At least 8 bytes are needed.
   std::optional<std::size_t> find(std::span<const std::byte> bytes) const;
 
  private:

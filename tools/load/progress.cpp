@@ -24,7 +24,7 @@ Progress::Progress(double seconds, std::string unit, std::function<std::uint64_t
     try {
       thread_ = std::thread([this] { show(); });
     } catch (const std::system_error&) {
-      // A line less; the run is the purpose.
+      // The run goes on without this line.
     }
   }
 }

@@ -1,5 +1,5 @@
-// One line on the terminal that rewrites itself, for a person at it; nothing into a pipe or a
-// log, and nothing for a run of less than two seconds.
+// A line on the terminal that is rewritten. Nothing is written into a pipe or a log, nor in a run
+// of less than two seconds.
 #pragma once
 
 #include <condition_variable>
@@ -15,10 +15,10 @@ namespace baton::tools {
 
 class Progress {
  public:
-  // Shows from now on, in a thread of its own, the time left and the rate at which `count` grows.
-  // `count` is called by that thread.
+  // Starts a thread that shows the remaining time and the rate at which `count` grows. The thread
+  // calls `count`.
   Progress(double seconds, std::string unit, std::function<std::uint64_t()> count);
-  // Takes the line away.
+  // Removes the line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -30,7 +30,7 @@ class Progress {
   const double seconds_;
   const std::string unit_;
   const std::function<std::uint64_t()> count_;
-  StatusLine line_;  // of the thread
+  StatusLine line_;  // used by the thread only
   std::mutex mutex_;
   std::condition_variable ended_event_;
   bool ended_ = false;  // guarded by mutex_

@@ -74,8 +74,8 @@ void LoadReport::compute(std::size_t sessions_apart) {
   if (sessions_apart > 0) tell_apart(sessions_apart);
 }
 
-// Slow sessions are found by their returned messages, not by a plan: a server may serve sessions in
-// any order.
+// Slow sessions are found by the number of their returned messages, because a server may serve
+// sessions in any order.
 void LoadReport::tell_apart(std::size_t count) {
   std::vector<std::size_t> order(session_round_trips_.size());
   std::iota(order.begin(), order.end(), 0U);

@@ -12,7 +12,7 @@
 
 namespace baton::tools {
 
-// A thread that computes for more than this share of the time measures itself.
+// A generator thread that is busy for more than this share of the time limits the measurement.
 inline constexpr double generator_busy_max = 0.95;
 
 struct LoadReport {
@@ -21,10 +21,10 @@ struct LoadReport {
   std::uint64_t bytes = 0;
   double elapsed_s = 0;
   double messages_per_s = 0;
-  double megabytes_per_s = 0;  // coming back; as much went out
+  double megabytes_per_s = 0;  // received; as much was sent
   Histogram round_trips;
-  // Sessions with fewest messages that are reported apart, if requested; round_trips is then the
-  // others'.
+  // Sessions with fewest messages that are reported apart, if requested; round_trips then has only
+  // the others.
   struct Apart {
     std::size_t sessions = 0;
     std::uint64_t messages = 0;

@@ -13,8 +13,8 @@
 
 namespace baton::tools {
 
-// The fate of the datagrams: all that were sent, those that were given up, and those that came late
-// after all. Zero for a stream.
+// The numbers of datagrams: all that were sent, those that were given up, and of these the ones
+// that came late. Zero for a stream.
 struct DatagramCounts {
   std::uint64_t sent = 0;
   std::uint64_t given_up = 0;
@@ -32,8 +32,8 @@ class Session {
  public:
   // The outcome of one visit to the socket.
   enum class Progress : std::uint8_t {
-    waiting,  // nothing more to do before the next event
-    more,     // the visit's share is used up and there may be more to read: come again
+    waiting,  // nothing to do before the next event
+    more,     // the visit's share is used up, and there may be more to read
     failed,   // the session is over; error() says why
   };
 
@@ -42,14 +42,14 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   // Reads, compares, completes; then releases new blocks unless `closing`, and sends as much as
-  // possible. `buffer` is scratch memory. `now` is the time in nanoseconds that this visit's
-  // completions and releases carry: one reading of the clock for both is exact enough, for they are
-  // microseconds apart, and halves the cost of the clock.
+  // possible. `buffer` is scratch memory. `now` is the time in nanoseconds of this visit's
+  // completions and releases. They are microseconds apart, so one reading of the clock is exact
+  // enough and costs half.
   virtual Progress visit(int descriptor, const Pattern& pattern, std::span<std::byte> buffer,
                          std::uint64_t now, bool readable, bool closing,
                          Histogram& round_trips) = 0;
 
-  // Everything that was released has been returned, or is not waited for any longer.
+  // Everything that was released has come back or was given up.
   bool idle() const { return received_ == released_; }
   bool failed() const { return !error_.empty(); }
 

@@ -22,8 +22,8 @@ StreamSession::StreamSession(std::size_t number, std::size_t block, std::size_t 
     : Session(number, block), window_(window) {
   const std::uint64_t in_flight_max = window_ / block_ + 1;
   time_stride_ = (in_flight_max + timed_messages_max - 1) / timed_messages_max;
-  // One place more than can be on the way: the message being released and the oldest one not yet
-  // completed never share a place.
+  // One place more than can be in flight, so that a new message and the oldest incomplete one never
+  // share a place.
   const std::size_t places = std::bit_ceil(in_flight_max / time_stride_ + 2);
   time_mask_ = places - 1;
   release_times_ = std::make_unique<std::uint64_t[]>(places);
@@ -40,9 +40,8 @@ StreamSession::Progress StreamSession::visit(int descriptor, const Pattern& patt
   return progress;
 }
 
-// The socket is watched edge-triggered, so it must be read until it is known to be empty. A
-// receive that does not fill the buffer has emptied it (epoll(7)), which saves the call that
-// would only answer EAGAIN.
+// The socket is watched edge-triggered, so it must be read until it is empty. A receive that does
+// not fill the buffer has emptied it (epoll(7)), which saves a call that returns EAGAIN.
 StreamSession::Progress StreamSession::receive(int descriptor, const Pattern& pattern,
                                                std::span<std::byte> buffer, std::uint64_t now,
                                                Histogram& round_trips) {
@@ -109,8 +108,8 @@ void StreamSession::release(std::uint64_t now) {
   }
 }
 
-// Sends until all that is released has left or the socket is full; then the next event for the
-// descriptor comes when there is room. False: the session has failed.
+// Sends until all released bytes are sent or the socket is full; then the next event comes when
+// there is room. False: the session has failed.
 bool StreamSession::send(int descriptor, const Pattern& pattern) {
   while (sent_ < released_) {
     const auto size = static_cast<std::size_t>(
@@ -129,8 +128,8 @@ bool StreamSession::send(int descriptor, const Pattern& pattern) {
   return true;
 }
 
-// Describes the bytes that arrived instead, if possible: the pattern of the same session from
-// another place means bytes lost or repeated, anything else another session's data or damage.
+// Describes the wrong bytes, if possible. The same session's pattern from another place means lost
+// or repeated bytes; anything else is damage or another session's data.
 std::string StreamSession::describe_difference(const Pattern& pattern,
                                                std::span<const std::byte> bytes,
                                                std::size_t at) const {

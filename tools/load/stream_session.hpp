@@ -1,10 +1,10 @@
 // One connection of the load.
 //
-// The stream is an endless row of blocks. A block is *released* when the bytes outstanding allow
-// it, *sent* as the socket takes it, and *completed* when its last byte has been returned and
-// compared; its round trip runs from release to completion. Outstanding are the bytes that are
-// released and not yet back, so with window W and block B never more than W + B bytes are on the
-// way, and with W = 0 the next block waits for the whole of the one before.
+// The stream is an endless row of blocks. A block is *released* when the bytes in flight allow it,
+// *sent* as the socket takes it, and *completed* when its last byte has been returned and compared.
+// Its round trip lasts from release to completion. Bytes in flight are released and not yet back.
+// So with window W and block B at most W + B bytes are in flight, and with W = 0 the next block
+// waits until the one before is complete.
 #pragma once
 
 #include <cstddef>
@@ -38,9 +38,9 @@ class StreamSession final : public Session {
   std::uint64_t sent_ = 0;            // bytes
   std::uint64_t released_count_ = 0;  // messages
 
-  // Release times of the messages on the way, a ring. When more messages may be on the way than
-  // the ring has places, only every stride-th is timed: a window of small blocks must not cost a
-  // megabyte of times a session.
+  // A ring with the release times of the messages in flight. If there may be more of them than the
+  // ring has places, only every stride-th is timed. Otherwise a window of small blocks would cost a
+  // megabyte a session.
   std::uint64_t time_stride_ = 1;
   std::size_t time_mask_ = 0;
   std::unique_ptr<std::uint64_t[]> release_times_;

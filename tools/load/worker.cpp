@@ -25,8 +25,8 @@ constexpr std::uint64_t stop_index = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t second_ns = 1'000'000'000;
 constexpr int datagram_buffer_bytes = 1 << 20;  // of a socket
 
-// The longest time without an event before a phase gives up: connecting, and the blocks on the way
-// at the end. Time without progress, not in all; a slow server is not a broken one.
+// The longest time without an event before a phase gives up: connecting, and the wait for blocks in
+// flight at the end. Only time without progress counts, so a slow server is not called broken.
 constexpr std::uint64_t silence_ns_max = 10 * second_ns;
 
 double thread_cpu_s() {
@@ -38,7 +38,7 @@ double thread_cpu_s() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// Rounded up, so that the wait does not end just before the time it is meant for.
+// Rounded up, so that the wait does not end too early.
 int timeout_ms(std::uint64_t now, std::uint64_t until) {
   if (until <= now) return 0;
   return static_cast<int>(std::min<std::uint64_t>((until - now + 999'999) / 1'000'000, 1'000'000));
@@ -103,8 +103,8 @@ bool LoadWorker::connect_all() {
   std::size_t next = 0;
   std::uint64_t progress_at = monotonic_ns();
   while (connected_count_ < connections_.size()) {
-    // Paced: a burst longer than the server's backlog would lose connection requests, and each
-    // lost one costs a second until TCP repeats it.
+    // Paced: a burst longer than the server's backlog would lose connection requests, and TCP
+    // repeats a lost one only after a second.
     while (next < connections_.size() && connecting_count_ < share_.connecting_max &&
            result_.errors.count() == 0) {
       start_connect(next++);
@@ -170,7 +170,7 @@ void LoadWorker::start_connect(std::size_t index) {
   if (::connect(fd, address, target_.address_size) != 0 && errno != EINPROGRESS) {
     return connect_failed(index, errno);
   }
-  ++connecting_count_;  // even if it is connected already: the event will say so
+  ++connecting_count_;  // even if it is connected already: the event comes all the same
 }
 
 void LoadWorker::end_connect(std::size_t index) {
@@ -204,7 +204,7 @@ void LoadWorker::run() {
   const auto length = static_cast<std::uint64_t>(options_.seconds * static_cast<double>(second_ns));
 
   for (std::size_t i = share_.idle_count; i < connections_.size(); ++i) serve_session(i, false);
-  // Without a connection left nothing more will come.
+  // Without a connection no event will come.
   while (!stop_requested_ && failed_count_ < sessions_.size() && monotonic_ns() < start + length) {
     serve(start + length);
     messages_so_far_.store(messages_, std::memory_order_relaxed);
@@ -247,7 +247,7 @@ void LoadWorker::look_for_lost() {
   for (std::size_t i = share_.idle_count; i < connections_.size(); ++i) serve_session(i, false);
 }
 
-// The user's wish to end is remembered and no longer watched: the descriptor stays readable.
+// Ctrl-C is remembered, and its descriptor no longer watched, because it stays readable.
 void LoadWorker::stop_event() {
   stop_requested_ = true;
   ::epoll_ctl(epoll_, EPOLL_CTL_DEL, stop_descriptor_, nullptr);
@@ -307,7 +307,7 @@ void LoadWorker::serve_idle(std::size_t index) {
 
 // --- ending -------------------------------------------------------------------------------------
 
-// Messages on the way at the end are waited for and compared, too; they count in no rate.
+// Messages in flight at the end are waited for and compared, but do not count in the rates.
 void LoadWorker::drain() {
   closing_ = true;
   for (const auto& session : sessions_) {

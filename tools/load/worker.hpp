@@ -1,7 +1,7 @@
 // One thread of the load with its share of the connections and an epoll of its own.
 //
-// A plain epoll loop on purpose: a load generator that used the library it measures would hide
-// the library's faults from both sides at once.
+// A plain epoll loop on purpose: with the measured library on both sides, a fault of the library
+// could hide itself.
 #pragma once
 
 #include <netinet/in.h>
@@ -27,20 +27,20 @@ std::uint64_t monotonic_ns();
 struct LoadTarget {
   sockaddr_storage address{};
   socklen_t address_size = 0;
-  // How many addresses 127.0.0.1, 127.0.0.2, … to connect from, in turn; 0: the system chooses.
-  // One address has as many ports as the ephemeral range towards one server.
+  // The number of addresses 127.0.0.1, 127.0.0.2, ... to connect from, in turn; 0: the system
+  // chooses. Towards one server, an address has as many ports as the ephemeral range.
   unsigned source_count = 0;
 };
 
 struct WorkerResult {
   std::uint64_t messages = 0;        // completed in the measured part
   std::uint64_t bytes = 0;           // returned in the measured part
-  std::uint64_t messages_total = 0;  // with those that completed after its end
+  std::uint64_t messages_total = 0;  // including those that completed after its end
   std::vector<std::uint64_t> session_messages;
   std::size_t silent = 0;  // sessions that got no byte in the measured part
   std::size_t wrong = 0;   // sessions that got a wrong byte
   Histogram round_trips;
-  std::vector<Histogram> session_round_trips;  // in place of that, if some are reported apart
+  std::vector<Histogram> session_round_trips;  // used instead, if some are reported apart
   DatagramCounts datagrams;                    // of the whole run
   double elapsed_s = 0;
   double cpu_s = 0;  // of this thread in the measured part
@@ -63,8 +63,8 @@ class LoadWorker {
   LoadWorker(const LoadWorker&) = delete;
   LoadWorker& operator=(const LoadWorker&) = delete;
 
-  // The parts of a run, called in this order by the worker's own thread. When connect_all answers
-  // false, some connection failed and the rest is pointless. The destructor closes.
+  // The parts of a run, called in this order by the worker's thread. If connect_all returns false,
+  // a connection failed, and the other parts are not called. The destructor closes.
   bool connect_all();
   void run();
   void drain();
@@ -100,8 +100,8 @@ class LoadWorker {
   const int stop_descriptor_;
   int epoll_ = -1;
 
-  // Idle connections first: an index below idle_count is one, the others belong to the sessions.
-  // They are also connected first, so that the sessions meet a server that already has them.
+  // Idle connections have the indices below idle_count, the sessions' the others. The idle ones are
+  // connected first, so that the server already has them when the sessions begin.
   std::vector<Connection> connections_;
   std::vector<std::unique_ptr<Session>> sessions_;
   std::vector<std::byte> buffer_;
@@ -111,12 +111,12 @@ class LoadWorker {
   std::size_t connecting_count_ = 0;
   std::size_t connected_count_ = 0;
   std::size_t failed_count_ = 0;  // sessions that have lost their connection
-  std::uint64_t look_at_ = 0;     // datagrams: when all sessions check for losses
+  std::uint64_t look_at_ = 0;     // datagrams: the time of the next check for losses
   bool stop_requested_ = false;
   bool closing_ = false;  // no new blocks
   std::uint64_t messages_ = 0;
   std::uint64_t bytes_ = 0;
-  std::size_t busy_count_ = 0;  // sessions with something on the way; kept while closing
+  std::size_t busy_count_ = 0;  // sessions with messages in flight; kept while closing
   std::atomic<std::uint64_t> messages_so_far_{0};
   WorkerResult result_;
 };

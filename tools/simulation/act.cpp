@@ -1,4 +1,4 @@
-// The calls of a program, from handlers and from outside.
+// The calls of a program, from handlers and from the driver.
 #include <algorithm>
 #include <cstring>
 
@@ -13,7 +13,7 @@ constexpr std::size_t ends_max = 24;
 
 std::uint32_t Program::draw_size() noexcept {
   sim::Random& random = world_->random;
-  // Most are small, some fill the buffer, few are nothing.
+  // Most are small, some fill the buffer, a few are empty.
   switch (random.below(16)) {
     case 0:
       return 0;
@@ -29,7 +29,7 @@ std::uint32_t Program::draw_size() noexcept {
 
 Program::Slot* Program::take_slot(What what, Object* object) {
   if (free_.empty()) return nullptr;
-  // Any of them: the same one again at once is as likely as one long at rest.
+  // Any free one: the last one is as likely as one that was free for a long time.
   const std::size_t at = world_->random.below(static_cast<std::uint32_t>(free_.size()));
   Slot* slot = free_[at];
   free_[at] = free_.back();
@@ -41,13 +41,13 @@ Program::Slot* Program::take_slot(What what, Object* object) {
   slot->what = what;
   slot->object = object;
   slot->pending = true;
-  // A cancel that has returned ends nothing that is started after it.
+  // A cancel that has returned has no effect on later starts.
   slot->may_cancel =
       cancelled_all_ || cancelling_all_ > 0 || (object != nullptr && object->cancelling > 0);
   slot->exactly = slot->counted_post = false;
   slot->deadline = slot->not_before = 0;
   slot->size = 0;
-  // Either of two stacks of it may have prepared another deadline.
+  // Each of two stacks of the operation may have prepared another deadline.
   slot->operation.set_deadline(Deadline::never());
   slot->activation = slot->operation.activation() + 1;
   ++pending_;
@@ -63,7 +63,7 @@ void Program::note_start(const Slot& slot) {
   world_->note(sim::Event::start, slot.number, object * 100 + static_cast<std::int64_t>(slot.what));
 }
 
-// After the call: it was started, or refused for a reason that may be.
+// After the call: it was started, or refused for an allowed reason.
 bool Program::settle_start(Slot& slot, std::error_code error) {
   if (!error) {
     ++started_;
@@ -89,8 +89,8 @@ void Program::draw_deadline(Slot& slot) {
   slot.operation.set_deadline(Deadline::at_ns(slot.deadline));
 }
 
-// Half of the rounds have a bias of their own: steps that are rare in an even mixture are frequent
-// in one of them.
+// Half of the rounds have a bias of their own, so that acts that are rare in an even mixture are
+// frequent in some round.
 void Program::draw_mixture() {
   // act_stream, act_post, act_timer, act_datagram, act_file, act_connect, act_accept, act_cancel,
   // act_close, open_something
@@ -105,7 +105,7 @@ void Program::draw_mixture() {
   for (const std::uint32_t each : mixture_) mixture_sum_ += each;
 }
 
-// During a drain a handler continues with operations that end.
+// During a drain a handler starts only operations that end.
 void Program::act_in_drain() {
   if (drain_acts_ == 0) return;
   --drain_acts_;
@@ -124,7 +124,7 @@ void Program::act_in_drain() {
   }
 }
 
-// Every act starts at most one operation. False: there was nothing to be done of that kind.
+// Every act starts at most one operation. False: the act was not possible.
 bool Program::act() {
   if (quiet_ || proactor_ == nullptr) return false;
   std::uint32_t choice = world_->random.below(mixture_sum_);
@@ -176,7 +176,7 @@ Program::End& Program::new_end(int fd, bool is_socket, Connection& connection, F
   if (out != nullptr) out->has_writer = true;
   // ENOBUFS in the middle would leave a gap.
   end.queued_writes = world_->faults().no_buffers == 0 && world_->random.coin();
-  // Operations in an engine that is pinned for good end when its thread leaves.
+  // With profile=pinned operations are cancelled when their thread leaves.
   if (out != nullptr &&
       (cancelled_all_ || cancelling_all_ > 0 || finishing_ || world_->traits.bound)) {
     out->may_gap();
@@ -464,7 +464,7 @@ bool Program::act_post() {
   if (slot == nullptr) return false;
   constexpr Notify levels[] = {Notify::strong, Notify::strong, Notify::strong, Notify::follower,
                                Notify::none};
-  // Work without a wake-up may lie until a thread comes by; at the end none does.
+  // Posted work without a wake-up waits for the next thread; at the end there is none.
   const Notify level = random.one_of(levels);
   slot->counted_post = level == Notify::strong;
   if (slot->counted_post) ++posts_;
@@ -490,7 +490,7 @@ void Program::expect_cancel_of_all() {
   expect_gaps();
 }
 
-// Every write may be cancelled, and one behind it not.
+// Any write may be cancelled while one behind it is not.
 void Program::expect_gaps() {
   for (End* end : open_ends_) {
     if (end->out != nullptr) end->out->may_gap();
@@ -527,7 +527,7 @@ bool Program::act_cancel() {
   const std::uint32_t begin = random.below(static_cast<std::uint32_t>(slots_.size()));
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     Slot& slot = *slots_[(begin + i) % slots_.size()];
-    // A start that is about to be refused gives its number to the next one.
+    // The next start uses the number of a start that is refused.
     if (!slot.pending || !slot.operation.is_pending() || slot.what == What::close) continue;
     if (slot.what == What::write && static_cast<End*>(slot.object)->queued_writes) continue;
     if (slot.what == What::half_close) continue;
@@ -538,7 +538,7 @@ bool Program::act_cancel() {
   return false;
 }
 
-// By the number of an earlier start of the same memory: its pending operation continues.
+// Cancels by the number of an earlier start of the same operation: the pending start goes on.
 bool Program::cancel_what_is_over() {
   sim::Random& random = world_->random;
   const std::uint32_t begin = random.below(static_cast<std::uint32_t>(slots_.size()));

@@ -6,7 +6,7 @@
 namespace baton::tools::simulation {
 
 namespace {
-/// Small enough that writes meet.
+/// Small enough that writes overlap.
 constexpr std::uint32_t offset_bound = 8'192;
 }  // namespace
 
@@ -62,13 +62,13 @@ bool Program::start_file(Slot& slot, Disk& disk) {
       error = world_->random.coin() ? disk.file.sync(slot.operation)
                                     : disk.file.data_sync(slot.operation);
   }
-  // Started, it may be complete, and the slot in use for something else.
+  // Once started, it may be complete, and the slot in use again.
   if (error) file_over(slot, 0);
   --disk.users;
   return settle_start(slot, error);
 }
 
-// The entry of one that is complete, or was refused: then it has moved nothing.
+// The entry of an operation that is complete, or was refused and has moved nothing.
 void Program::file_over(Slot& slot, std::size_t moved) {
   Disk& disk = *static_cast<Disk*>(slot.object);
   switch (slot.what) {

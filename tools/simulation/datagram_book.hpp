@@ -1,5 +1,6 @@
-// The books of the datagrams of one round: each that was sent is received once, whole or cut to the
-// receiver's buffer, by the socket it was sent to - or the machine has dropped it and says why.
+// The books of the datagrams of one round. Each datagram is received once, whole or cut to the
+// receiver's buffer, by the socket it was sent to; or the machine has dropped it for a known
+// reason.
 #pragma once
 
 #include <cstddef>
@@ -53,13 +54,13 @@ class DatagramBook {
     sent.over = true;
     return nullptr;
   }
-  /// The machine has dropped it. False: it is none of these, or was received.
+  /// The machine has dropped it. False: it is unknown, or was received.
   bool dropped(std::span<const std::byte> bytes) noexcept {
     const std::optional<std::uint32_t> number = number_of(bytes);
     return number && !std::exchange(sent_[*number].over, true);
   }
 
-  /// Null, or the fault at the end, when nothing is on its way.
+  /// Null, or the fault at the end, when nothing is in flight.
   [[nodiscard]] const char* wrong() const noexcept {
     for (const Sent& each : sent_) {
       if (each.state == State::sent && !each.over) {

@@ -1,5 +1,5 @@
 // Each form is the library's own strategy over epoll, with other flags in the system call and other
-// facts.
+// declared facts.
 #include "simulation/epoll_forms.hpp"
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 namespace baton::tools::simulation {
 namespace {
 
-// The state of the round, and of the call at work: the table's entries are plain functions, and all
-// threads of the machine are fibers of one.
+// The state of the round and of the current call. Globals, because the table's entries are plain
+// functions; all threads of the machine are fibers of one thread.
 thread_local std::uint32_t failing = 0;
 thread_local std::uint32_t flags = 0;
 
@@ -52,7 +52,7 @@ class EpollForm final : public WaitStrategy {
   }
 
  private:
-  /// Read by the call before it gives way to another thread.
+  /// The call reads it before it yields to another thread.
   struct WithFlags {
     explicit WithFlags(std::uint32_t more) noexcept { flags = more; }
     ~WithFlags() { flags = 0; }

@@ -1,7 +1,6 @@
-// The system calls for a reactor in a simulated machine, and wait strategies that no simulated
-// system call offers by itself: epoll in its other modes, edge and one-shot, and one that a single
-// thread has to wait for. So the client sees the behaviour of real-time signals and of foreign
-// systems.
+// The system calls for a reactor in a simulated machine, and further wait strategies: epoll in its
+// edge and one-shot modes, and one in which only one thread may wait. So a program meets the
+// behaviour of real-time signals and of foreign systems.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,7 @@
 
 namespace baton::tools::simulation {
 
-/// Registered by the first call; then they are chosen by name, as a program's own.
+/// The first call registers them; then they are chosen by name, as strategies of a program.
 void add_epoll_forms();
 
 /// The simulated machine's table, with the draws of a round:

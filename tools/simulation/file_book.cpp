@@ -54,7 +54,8 @@ void FileBook::over(Moment begin) {
   settle();
 }
 
-// No operation under way can see the bytes before these writes: their order is that of their ends.
+// No operation in flight can see the bytes before these writes, so their order is that of their
+// ends.
 void FileBook::settle() {
   const Moment oldest =
       under_way_.empty() ? never : *std::min_element(under_way_.begin(), under_way_.end());
@@ -78,7 +79,7 @@ void FileBook::settle(const Write& write) {
 }
 
 void FileBook::Cell::add(Value value, Moment overwrites_before) noexcept {
-  // Values from before the start are gone; a hole's is the oldest of all.
+  // Values from before the start are gone; that of a hole is the oldest.
   std::uint8_t kept = 0;
   for (std::uint8_t i = 0; i < count; ++i) {
     if (values[i].end >= overwrites_before) values[kept++] = values[i];
@@ -87,7 +88,7 @@ void FileBook::Cell::add(Value value, Moment overwrites_before) noexcept {
   if (kept == 0) anything = false;
   if (count == values_max) {
     anything = true;
-    std::shift_left(values.begin(), values.end(), 1);  // they come by their ends: the oldest
+    std::shift_left(values.begin(), values.end(), 1);  // the oldest: they are ordered by their ends
     --count;
   }
   values[count++] = value;
@@ -118,7 +119,7 @@ const char* FileBook::wrong(Moment begin, std::uint64_t offset,
   for (const Write& write : recent_) {
     if (write.size != 0) size_most = std::max(size_most, write.offset + write.size);
   }
-  if (offset + found.size() > size_most) return "a file is longer than anything written to it";
+  if (offset + found.size() > size_most) return "a file is longer than its writes allow";
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (!possible(begin, offset + i, found[i])) {
       return "a byte of a file that is not what was last written there";
@@ -159,7 +160,7 @@ const char* AppendBook::wrong(std::span<const std::byte> file) const {
     if (appends_[i].moved != 0) missing.push_back(i);
   }
   while (!file.empty()) {
-    // The longest that fits: a short one may look like the beginning of another.
+    // The longest match: a short one may look like the beginning of another.
     auto found = missing.end();
     for (auto each = missing.begin(); each != missing.end(); ++each) {
       const std::size_t size = appends_[*each].moved;

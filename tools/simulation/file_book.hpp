@@ -1,12 +1,13 @@
-// The books of one file: what may stand in each of its bytes.
+// The books of one file: the possible values of each byte.
 //
-// Every write carries bytes of its own. A write and a read that are under way together may meet in
-// either order, and so may two writes. So a byte has a set of possible values; a write that is
-// complete before another starts takes the values of older ones out of the set. A sync is judged as
-// a read of the state after a crash: it must see every write that was complete before it started.
+// Every write has bytes of its own. A write and a read in flight at the same time may happen in
+// either order, and so may two writes. So a byte has a set of possible values. A write that starts
+// after another was complete removes that one's value, and older ones, from the set. A sync is
+// judged as a read of the state after a crash: it must see every write that was complete before it
+// started.
 //
-// No time is used but the order of starts and completions, as the program sees them. So the books
-// hold for a real file as well.
+// Only the order of starts and completions counts, as the program sees them. So the books hold for
+// a real file as well.
 #pragma once
 
 #include <array>
@@ -28,26 +29,26 @@ class FileBook {
   /// A write starts. Its number; `bytes_of` gives its bytes.
   std::uint32_t begin_write(std::uint64_t offset, std::size_t size);
   [[nodiscard]] const std::byte* bytes_of(std::uint32_t write) const noexcept;
-  /// It is over and has moved so many bytes; 0: as one that was refused. `exact`: nothing else.
+  /// It is complete and has moved so many bytes; 0: as if refused. `exact`: no others.
   void end_write(std::uint32_t write, std::size_t moved, bool exact = true);
 
   /// A read, or a sync, starts.
   Moment begin_read();
-  /// It is over.
+  /// It is complete.
   void end_read(Moment begin);
 
   /// Null, or the fault of bytes that a read, begun then and not yet ended, has found.
   [[nodiscard]] const char* wrong(Moment begin, std::uint64_t offset,
                                   std::span<const std::byte> found) const noexcept;
-  /// Can the file have ended there when that read met its end?
+  /// Whether the file can have ended there when that read reached its end.
   [[nodiscard]] bool may_end_at(Moment begin, std::uint64_t offset) const noexcept;
 
  private:
   struct Write {
     std::uint32_t number;
     std::uint64_t offset;
-    std::size_t size;   // it may have changed so many bytes
-    std::size_t moved;  // and has changed so many
+    std::size_t size;   // the bytes that it may have changed
+    std::size_t moved;  // the bytes that it has changed
     Moment begin;
     Moment end;
   };
@@ -73,19 +74,19 @@ class FileBook {
   Moment now_ = 0;
   std::uint32_t next_ = 0;
   std::vector<Moment> under_way_;  // the starts of incomplete operations
-  std::vector<Write> recent_;      // those that an operation under way may meet in either order
+  std::vector<Write> recent_;      // may be ordered either way with an operation in flight
   std::vector<Cell> cells_;        // of the others
   std::uint64_t size_least_ = 0;   // of the others
   std::uint64_t size_most_ = 0;    // of all
 };
 
-/// The books of a file that is only appended to: every append stands there once, as far as it has
-/// moved, in one piece, and behind those that were complete before it started.
+/// The books of a file that is only appended to: it contains the moved bytes of every append once,
+/// in one piece, behind the appends that were complete before its start.
 class AppendBook {
  public:
   std::uint32_t begin_append();
   [[nodiscard]] static const std::byte* bytes_of(std::uint32_t append) noexcept;
-  /// 0 bytes: as one that was refused.
+  /// 0 bytes: as if refused.
   void end_append(std::uint32_t append, std::size_t moved);
   /// Null, or the fault of the whole file when nothing is in flight.
   [[nodiscard]] const char* wrong(std::span<const std::byte> file) const;

@@ -1,8 +1,8 @@
 // Flow: the account of one direction of a stream. Writes take the next bytes of a fixed pattern, so
 // a byte shows its position; reads must return them in order, whichever handlers run first.
 //
-// Only promises are checked: a write that ended short (cancelled, timed out) with others queued
-// behind it leaves a gap that no reader can see; from then on only the totals count.
+// Only promises are checked. A write that ended short (cancelled, timed out) with others queued
+// behind it leaves a gap that no reader can see. From then on only the totals count.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class Pattern {
     static const Pattern pattern;
     return pattern.bytes_.data() + offset % period;
   }
-  /// In words: where `bytes` should be from, and where they are from.
+  /// Describes the expected and the actual place of `bytes`.
   static std::string difference(std::uint64_t expected, const std::byte* bytes, std::size_t size) {
     std::string text = "expected at " + std::to_string(expected % period);
     for (std::size_t i = 0; i < period && size > 3; ++i) {
@@ -72,7 +72,7 @@ class Flow {
     }
   }
   [[nodiscard]] std::uint32_t writes() const noexcept { return writes_; }
-  /// A cancellation of more than one may leave a gap: a reader's bytes cannot be judged any more.
+  /// Cancelling several writes may leave a gap, after which a reader's bytes cannot be judged.
   void may_gap() noexcept { gap_ = true; }
 
   // -- the reader's side --------------------------------------------------------------------------
@@ -117,10 +117,10 @@ class Flow {
   [[nodiscard]] const std::string& complaint() const noexcept { return complaint_; }
 
   bool has_writer = false;
-  std::uint32_t channel = 0;   ///< of the machine; 0: not known yet
-  bool writer_closed = false;  ///< by the program, or dropped by it
+  std::uint32_t channel = 0;   ///< the machine's number of it; 0: not known yet
+  bool writer_closed = false;  ///< the program has closed or destroyed it
   bool reader_closed = false;
-  bool fin = false;     ///< no write comes any more
+  bool fin = false;     ///< there will be no more writes
   bool at_end = false;  ///< the reader has seen it
 
  private:

@@ -48,7 +48,7 @@ void Program::completed(Operation& operation) {
 void Program::judge(Slot& slot) {
   const Operation& operation = slot.operation;
   const std::error_code error = operation.error();
-  // Operations in an engine that is pinned for good end when its thread leaves.
+  // With profile=pinned operations are cancelled when their thread leaves.
   const bool may_cancel = slot.may_cancel || cancelled_all_ || finishing_ || world_->traits.bound;
   if (error == std::errc::operation_canceled && !may_cancel) {
     wrong(slot, "cancelled without a request");
@@ -88,7 +88,7 @@ void Program::judge(Slot& slot) {
       }
       return;
     case What::half_close:
-      // Cancelled, it may be asked for again; anything else means that the connection is gone.
+      // After a cancel it may be started again. After any other error the connection is lost.
       if (error == std::errc::operation_canceled && slot.object->open) {
         static_cast<End*>(slot.object)->out->fin = false;
       }
@@ -131,7 +131,7 @@ void Program::judge_write(Slot& slot) {
   if (bytes > slot.size) wrong(slot, "more bytes were written than there are");
   if (!slot.operation.failed()) {
     if (slot.exactly && bytes != slot.size) wrong(slot, "write_all with less");
-    if (bytes == 0 && slot.size != 0) wrong(slot, "a write of nothing");
+    if (bytes == 0 && slot.size != 0) wrong(slot, "a write of 0 bytes");
   }
   end.out->wrote(slot.size, bytes);
 }

@@ -15,7 +15,7 @@ void Program::judge_file(Slot& slot) {
     wrong(slot, "only a part of a read that is all or nothing");
   }
   const bool reads = slot.what == What::read_at;
-  // A part is enough if the read does not ask for all and something has failed behind it.
+  // A part is enough if the read need not be complete and something has failed behind the part.
   const bool in_part = !operation.failed() && bytes < slot.size;
   const bool excused =
       bytes > 0 && (world_->faults().disk_error != 0 || (!reads && lacks_room(slot)));
@@ -27,7 +27,7 @@ void Program::judge_file(Slot& slot) {
   file_over(slot, bytes);
 }
 
-/// Can a write have met the end of the disk?
+/// Whether a write can have reached the end of the disk.
 bool Program::lacks_room(const Slot& slot) const {
   const Disk& disk = *static_cast<const Disk*>(slot.object);
   const std::size_t offset =
@@ -35,7 +35,7 @@ bool Program::lacks_room(const Slot& slot) const {
   return offset + slot.size > world_->faults().disk_size;
 }
 
-// `ended`: the read has met the end of the file.
+// `ended`: the read has reached the end of the file.
 void Program::judge_contents(Slot& slot, bool ended) {
   const Disk& disk = *static_cast<Disk*>(slot.object);
   const std::span<const std::byte> found{slot.buffer, slot.operation.bytes()};
@@ -44,7 +44,7 @@ void Program::judge_contents(Slot& slot, bool ended) {
       wrong(slot, what);
     }
     if (ended && !disk.book.may_end_at(slot.moment, slot.offset + found.size())) {
-      wrong(slot, "the end of a file before what was written");
+      wrong(slot, "the end of a file before bytes that were written");
     }
     return;
   }
@@ -58,7 +58,7 @@ void Program::judge_contents(Slot& slot, bool ended) {
     wrong(slot, "a byte of a file that was not appended there");
   }
   if (ended && slot.offset + found.size() < slot.size_before) {
-    wrong(slot, "the end of a file before what was appended");
+    wrong(slot, "the end of a file before bytes that were appended");
   }
 }
 
@@ -83,7 +83,7 @@ void Program::judge_sync(Slot& slot) {
   file_over(slot, 0);
 }
 
-// Everything is complete: what stands in the files?
+// Checks the files when everything is complete.
 void Program::check_files() {
   for (const auto& disk : disks_) {
     const std::vector<std::byte>& file = body_of(*disk).bytes;
@@ -122,7 +122,7 @@ void Program::judge_datagram(Slot& slot) {
 
 // -- readiness ------------------------------------------------------------------------------------
 
-// Another operation may have used the readiness up: it was ready at some time since the start.
+// Another operation may have used up the readiness, so any time since the start counts.
 void Program::judge_ready(Slot& slot) {
   if (slot.operation.failed() || finishing_) return;
   const End& end = *static_cast<End*>(slot.object);
@@ -140,7 +140,7 @@ void Program::judge_ready(Slot& slot) {
       (was(sim::Kernel::readable, node->readable_until) || node->lied_at >= slot.started_at);
   const bool out =
       any(slot.interest & Interest::out) && was(sim::Kernel::writable, node->writable_until);
-  if (!in && !out) wrong(slot, "told as ready, and it was not since this was asked for");
+  if (!in && !out) wrong(slot, "reported as ready, but it was not ready since the start");
 }
 
 // -- connections ----------------------------------------------------------------------------------
@@ -195,9 +195,9 @@ void Program::judge_connect(Slot& slot) {
   new_end(fd, true, connection, &connection.back, &connection.forth).socket = std::move(*socket);
 }
 
-// Each accepted connection was reported, and a client has asked for it.
+// Checks that each accepted connection was reported and belongs to a client's connect.
 void Program::check_connections() {
-  world_->check(reasons_.all_accepted_are_told(), "a connection was accepted and never told");
+  world_->check(reasons_.all_accepted_are_told(), "a connection was accepted and never reported");
   world_->check(!reasons_.strange(), "the machine has dropped a datagram that was never sent");
   std::uint32_t unasked = 0;
   for (std::size_t i = 0; i < connections_used_; ++i) {

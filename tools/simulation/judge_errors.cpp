@@ -7,13 +7,13 @@ namespace baton::tools::simulation {
 
 void Program::judge_error(Slot& slot) {
   const std::error_code error = slot.operation.error();
-  // Judged before.
+  // Checked before.
   if (error == std::errc::operation_canceled || error == errc::timed_out) return;
-  if (!explained(slot, error)) wrong(slot, "an error that nothing explains");
+  if (!explained(slot, error)) wrong(slot, "an error without a reason");
 }
 
 bool Program::explained(Slot& slot, std::error_code error) {
-  // In a lane, a start from outside learns that later.
+  // A start from outside a lane gets this error with its completion.
   if (error == errc::limit_reached) return bounded_ && mode_ == Mode::per_thread;
   const bool of_system = error.category() == std::system_category();
   switch (slot.what) {
@@ -57,7 +57,7 @@ bool Program::failed_on_disk(std::error_code error) {
   return error == std::errc::io_error && reasons_.take_failure(EIO);
 }
 
-// Has a drawn fault ended this connection, or the program one of its ends?
+// Whether a drawn fault has ended this connection, or the program one of its ends.
 bool Program::may_be_broken(const End& end) const {
   if (finishing_ || !end.open) return true;
   for (const Flow* flow : {end.in, end.out}) {
@@ -67,9 +67,9 @@ bool Program::may_be_broken(const End& end) const {
   if (end.out != nullptr && end.out->reader_closed) return true;
   const Connection& connection = *end.connection;
   if (connection.port == 0) return false;  // a pair, or a pipe
-  // A client that gave up; check_connections counts these.
+  // The client gave up; check_connections counts these.
   if (!connection.connected) return true;
-  // A client in a backlog is sent away when it is closed, and one where descriptors are short.
+  // A client in a backlog is turned away when the listener closes, or when descriptors are short.
   return !connection.accepted &&
          (!connection.listener->open || reasons_.has_aborted(connection.port) ||
           reasons_.may_have_turned_away(connection.port));

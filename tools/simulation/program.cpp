@@ -11,11 +11,11 @@ namespace {
 constexpr std::size_t slots_max = 160;
 constexpr std::int64_t ms = 1'000'000;
 constexpr std::int64_t end_most_ns = 30'000 * ms;
-/// From a stop to the last thread that leaves, apart from handlers and slow calls.
+/// The longest time from a stop until the last thread leaves, without handlers and slow calls.
 constexpr std::int64_t leave_most_ns = ms / 10;
-/// A wait over several engines, one of them without a descriptor, looks as often.
+/// The interval of looks of a wait over several engines, one of them without a descriptor.
 constexpr std::int64_t slice_ns = 2 * ms;
-/// A lane waits as long for a thread of its own, at most.
+/// The longest time that a lane waits for a thread of its own.
 constexpr std::int64_t patience_ns = 30 * ms;
 }  // namespace
 
@@ -40,7 +40,7 @@ void Program::run(sim::World& world, const ProgramOptions& options) {
   std::uint32_t failures = 0;
   while (started_ < options.operations && failures < 8) {
     const auto left = static_cast<std::uint32_t>(options.operations - started_);
-    // Short lives show beginnings and ends, long ones what lies between.
+    // Short rounds test beginnings and ends, long ones the time between.
     const std::uint32_t most = random.coin() ? 400U : 4'000U;
     if (!round(std::min(left, 20 + random.below(most)))) ++failures;
   }
@@ -83,11 +83,11 @@ bool Program::round(std::uint32_t operations) {
   constexpr Ending endings[] = {Ending::to_the_end, Ending::to_the_end, Ending::drain, Ending::stop,
                                 Ending::destroy};
   Ending ending = random.one_of(endings);
-  // Reads that wait for what others may not start yet would wait for ever.
+  // A read would wait for ever for a write that may not be started any more.
   if (limited_ && ending == Ending::to_the_end) ending = Ending::destroy;
   end_round(ending);
   leave_ = true;
-  // A restart that is under way would undo the stop.
+  // A restart that another thread has begun would undo the stop.
   wait_until([&] { return changing_ == 0; }, "a stop or a restart never ends");
   if (ending != Ending::drain) proactor_->stop();
   for (const std::uint32_t thread : threads) world_->scheduler().join(thread);
@@ -109,7 +109,7 @@ void Program::draw_processors(Config& config) {
   for (std::uint32_t i = 0; i < processors_; ++i) {
     ProcessorConfig processor;
     processor.mode = mode_;
-    // The second one may take part of the work, and may be of another mode where that goes.
+    // The second processor may take a part of the work, and have another mode if that is allowed.
     if (i == 0 && processors_ == 2) {
       processor.operations = random.coin() ? file_operations : stream_operations;
       if (mode_ != Mode::dedicated && random.below(3) == 0) processor.mode = Mode::dedicated;
@@ -140,13 +140,14 @@ void Program::draw_processors(Config& config) {
   traits.start_interrupts_leader = random.below(3) == 0;
   traits.needs_flush = random.below(3) == 0;
   traits.has_descriptor = random.below(4) != 0;
-  // Only its leader may call it, and the lanes beside have to: refused by open.
+  // Only the engine's leader may call it, but the lanes of the other processor would have to: open
+  // refuses that.
   if (mode_ == Mode::per_thread && config.processors[0].mode == Mode::dedicated) {
     traits.start_from_any_thread = true;
   }
   traits.pinned = random.below(3) == 0 && ((all_pinned && processors_ == 1) ||
                                            config.processors[0].start == StartRule::leader_only);
-  // A thread for each lane, or its work would be refused.
+  // A thread for each lane; otherwise work of a lane without a thread would be refused.
   const bool full = lanes_ == threads_ && random.coin();
   traits.bound = traits.pinned && (mode_ != Mode::per_thread || full);
   if (random.below(4) == 0) traits.operations_max = 1 + random.below(32);
@@ -181,7 +182,7 @@ bool Program::open_proactor() {
   config.accept_policy = random.one_of(policies);
   auto opened = Proactor::open(std::move(config));
   if (!opened) {
-    // No descriptors, no threads: that is part of this world. Anything else is not.
+    // A lack of descriptors or threads is a fault of this machine. Any other error is a violation.
     const std::error_code code = opened.error().code;
     const bool scarce = code == std::errc::too_many_files_open ||
                         code == std::errc::resource_unavailable_try_again ||
@@ -210,7 +211,8 @@ void Program::thread_loop() {
     if (finishing_) {
       world_->scheduler().work(10'000);
     } else {
-      // The others come from the same stop: one that stops again meets their restarts.
+      // The other threads return from the same stop. A second stop could be undone by their
+      // restarts.
       ++changing_;
       if (world_->random.below(8) == 0) {
         proactor_->stop();
@@ -224,10 +226,10 @@ void Program::thread_loop() {
 
 void Program::turn_once() {
   sim::Random& random = world_->random;
-  // Operations in an engine that is pinned for good end when its thread leaves: it has to report
+  // With profile=pinned operations are cancelled when their thread leaves, and it has to deliver
   // them.
   const std::uint32_t way = world_->traits.bound ? 0 : random.below(visiting_ ? 4 : 12);
-  // The others do without the threads that are away.
+  // The other threads manage without those that are away.
   if (visiting_ && way != 0 && mode_ != Mode::per_thread) {
     --in_run_;
     world_->scheduler().work(random.between(0, (10 * ms) << random.below(3)));
@@ -237,7 +239,7 @@ void Program::turn_once() {
   call(way);
 }
 
-// Between its calls it is treated as in a handler, and may start something.
+// Between its calls the thread counts as being in a handler, and may start operations.
 void Program::stay_attached() {
   sim::Random& random = world_->random;
   const Attachment attached{*proactor_};
@@ -280,7 +282,7 @@ void Program::call(std::uint32_t way) {
 
 void Program::drive() {
   sim::Random& random = world_->random;
-  // Long pauses leave the others alone with their work: see look_idle.
+  // In long pauses the other threads have only their own work: see look_idle.
   const std::int64_t pause = std::int64_t{1000} << random.below(18);
   std::uint64_t last = started_;
   std::uint32_t idle_rounds = 0;
@@ -290,7 +292,7 @@ void Program::drive() {
       static_cast<void>(act());
     }
     world_->scheduler().work(random.between(1, pause));
-    // Pending operations may have used all places: one of them has to end.
+    // Pending operations may have used all places, so one of them has to end.
     if (started_ == last && ++idle_rounds > 4) {
       idle_rounds = 0;
       if (!act_close() && !act_cancel()) ++target_;
@@ -338,7 +340,7 @@ void Program::end_round(Ending ending) {
   sim::Random& random = world_->random;
   quiet_ = true;
   if (ending == Ending::to_the_end || ending == Ending::drain) {
-    // An operation that meets a stop, or a restart, is over before it has begun.
+    // A start during a stop or a restart may be refused.
     wait_until([&] { return changing_ == 0 && !proactor_->stopped(); }, "a restart never ends");
   }
   if (ending == Ending::to_the_end) return read_to_the_end();
@@ -350,7 +352,7 @@ void Program::end_round(Ending ending) {
       return;
     case Ending::drain:
       if (random.coin()) {
-        // Nothing is left but what handlers go on with, until they are done.
+        // Only operations that handlers start are left, until the handlers are done.
         cancelled_all_ = true;
         proactor_->cancel_all();
       }
@@ -365,13 +367,13 @@ void Program::end_round(Ending ending) {
   }
 }
 
-// Nothing is cancelled but what would never end; every stream is read to its end.
+// Cancels only operations that would never end, and reads every stream to its end.
 void Program::read_to_the_end() {
   const auto is_endless = [](const std::unique_ptr<Slot>& slot) {
     return slot->pending && (slot->what == What::accept || slot->what == What::receive_from ||
                              slot->what == What::ready);
   };
-  // One whose start is still under way could not be cancelled. No other start begins.
+  // An operation whose start has not returned yet could not be cancelled. No other start begins.
   wait_until(
       [&] {
         return std::none_of(slots_.begin(), slots_.end(), [&](const std::unique_ptr<Slot>& slot) {
@@ -442,7 +444,7 @@ void Program::read_to_the_end() {
                 "the statistics count operations that are not pending");
 }
 
-// Handlers still run in the destructor, and may look at the objects, which have no handle any more.
+// Handlers still run in the destructor and may use the objects, which have no handle any more.
 void Program::destroy_everything() {
   const auto let_go = [&](IoObject& object) {
     if (world_->random.coin()) {
@@ -482,7 +484,7 @@ void Program::check_balance() {
   disks_.clear();
 }
 
-// Every thread sleeps, and the next event is far away: is there something that they should do?
+// Called when every thread sleeps and the next event is far away: checks that there is no work.
 const char* Program::look_idle(void* argument, std::int64_t until) {
   Program& self = *static_cast<Program*>(argument);
   const char* const missed = self.missed(until);
@@ -505,25 +507,25 @@ const char* Program::missed(std::int64_t until) {
     return "stopped, and a thread stays inside";
   }
   if (leave_ || finishing_) return nullptr;
-  // Beside a long handler a free thread has to take queued results; a lane has only its own thread.
+  // During a long handler a free thread has to take queued results. A lane has only its own thread.
   const bool others_help = mode_ != Mode::per_thread && processors_ == 1;
   const std::uint32_t least = world_->traits.bound ? threads_ - 1 : 0;
   const bool somebody_free = mode_ == Mode::per_thread
                                  ? in_run_ > least && in_handler_ == 0
                                  : in_run_ > in_handler_ && (in_handler_ == 0 || others_help);
-  if (neglects(somebody_free)) return "a thread is free, and ready work is not taken for long";
-  // With slices there is one more lying at each look, for a while each.
+  if (neglects(somebody_free)) return "a thread is free, but ready work is not taken";
+  // With slices, each look may find another result that is queued for a short time.
   const bool lie = at_rest && somebody_free && in_handler_ == 0 && world_->undelivered != 0;
   if (lasts(lie, undelivered_since_) && until - (sliced() ? now() : undelivered_since_) > far_ns_) {
     return "every thread sleeps, and an engine has completions: a wake-up was lost";
   }
-  // A handler that lasted has held up whatever has come due meanwhile.
+  // A long handler has delayed everything that came due meanwhile.
   const bool free_for_long =
       lasts(somebody_free && at_rest, free_since_) && until - free_since_ > far_ns_;
   if (!somebody_free || !at_rest) return nullptr;
   if (free_for_long && overdue(until)) return "every thread sleeps, and a timer is overdue";
-  // Only beside a handler a thread needs looks to find the work; and a thread that leaves a pinned
-  // engine waits for its operations.
+  // A thread needs looks to find work only while another is in a handler. A thread that leaves a
+  // pinned engine waits for its operations.
   const bool at_once =
       in_handler_ == 0 && !emulated_ && !sliced() && !world_->traits.pinned && !has_patience();
   if (until - now() < (at_once ? ms / 20 : far_ns_)) return nullptr;
@@ -555,12 +557,12 @@ bool Program::merges() const noexcept {
   return processors_ > 1 || (mode_ == Mode::per_thread && lanes_ > 1);
 }
 
-// And some have no descriptor.
+// Some engines have no descriptor.
 bool Program::sliced() const noexcept {
   return merges() && (emulated_ || world_->without_descriptor != 0);
 }
 
-// `since`: the first of the looks at which something was so each time.
+// `since`: the first of the consecutive looks at which the condition held.
 bool Program::lasts(bool fact, std::int64_t& since) const {
   if (!fact) {
     since = 0;
@@ -582,7 +584,7 @@ bool Program::overdue(std::int64_t until) {
   return timer_due_ < until - far_ns_;
 }
 
-// Looks may be so frequent that nothing is ever far away: what lies and does not get less?
+// Looks may be so frequent that the next event is always near: checks that queued work is taken.
 bool Program::neglects(bool somebody_free) {
   const std::int64_t long_ns = std::max(20 * ms, far_ns_);
   if (!somebody_free || (world_->undelivered == 0 && posts_ == 0)) {

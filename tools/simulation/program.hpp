@@ -1,10 +1,10 @@
 // Program: the random program of one seed, and the ledger over everything it starts.
 //
 // A round is one proactor: drawn modes, engines, limits and threads; objects of every kind;
-// handlers that start, cancel, close, post, stop, throw and take their time; a thread outside that
-// does the same; and an end - everything read to its end, a drain, a stop, a destructor with work
-// pending. Every activation has a slot with its promises: its possible results, its order, its
-// earliest time. A promise that is broken ends the seed (sim::World::violated).
+// handlers that start, cancel, close, post, stop, throw and last; a driver, which is a thread
+// outside that does the same; and an end, which is a full read, a drain, a stop, or a destructor
+// with work pending. Every activation has a slot with its promises: its possible results, its
+// order, its earliest time. A broken promise ends the seed (sim::World::violated).
 #pragma once
 
 #include <array>
@@ -61,8 +61,8 @@ class Program final : public Scenario {
   struct Object {
     std::uint32_t number = 0;
     bool open = false;
-    std::uint32_t cancelling = 0;  // calls that cancel it as a whole, at this moment
-    std::uint32_t users = 0;       // in a call on it at this moment
+    std::uint32_t cancelling = 0;  // running calls that cancel all its operations
+    std::uint32_t users = 0;       // running calls on it
     std::uint32_t pending = 0;     // started and not complete
   };
   struct Connection;
@@ -76,17 +76,17 @@ class Program final : public Scenario {
     bool starting_read = false;  // starts of one direction come one after the other
     bool starting_write = false;
     Connection* connection = nullptr;
-    Flow* in = nullptr;  // null: a pipe's other side
+    Flow* in = nullptr;  // null: the writing end of a pipe
     Flow* out = nullptr;
     bool queued_writes = false;  // several at a time, each written whole, none cancelled alone
   };
   struct Listener;
   struct Connection {
     std::uint16_t port = 0;  // the client's; 0: a pair
-    bool connected = false;  // by the operations of both sides
+    bool connected = false;  // the operations of both sides have succeeded
     bool accepted = false;
     const Listener* listener = nullptr;  // known when connected
-    Flow forth;                          // from the client
+    Flow forth;                          // sent by the client
     Flow back;
   };
   struct Listener final : Object {
@@ -101,11 +101,11 @@ class Program final : public Scenario {
     File file;
     std::string path;
     bool appends = false;
-    FileBook book;        // written bytes, or
-    AppendBook appended;  // at the end
+    FileBook book;        // of writes at a position, or
+    AppendBook appended;  // of appends
   };
   struct Slot {
-    /// Work that may lie until a thread comes by.
+    /// Posted work without a wake-up.
     [[nodiscard]] bool untold() const noexcept { return what == What::post && !counted_post; }
 
     Operation operation;
@@ -113,7 +113,7 @@ class Program final : public Scenario {
     std::uint32_t number = 0;
     What what = What::post;
     bool pending = false;
-    bool may_cancel = false;  // was asked for, or is about to be
+    bool may_cancel = false;  // a cancel was requested, or is about to be
     Object* object = nullptr;
     std::uint32_t activation = 0;
     std::uint64_t read_number = 0;
@@ -132,7 +132,7 @@ class Program final : public Scenario {
     std::int64_t started_at = 0;
     Interest interest = Interest::in;
     const Listener* listener = nullptr;
-    std::size_t bytes_before = 0;  // when it came to rest: untouched since
+    std::size_t bytes_before = 0;  // at its end, and unchanged since
     std::byte buffer[2048];
   };
 
@@ -232,7 +232,7 @@ class Program final : public Scenario {
   std::uint64_t round_end_ = 0;  // of started_
   bool emulated_ = false;
   Reasons reasons_;
-  std::uint32_t connects_lost_ = 0;  // failed, or could not be kept
+  std::uint32_t connects_lost_ = 0;  // failed, or without a free handle
 
   Proactor* proactor_ = nullptr;
   Mode mode_ = Mode::shared;
@@ -247,21 +247,21 @@ class Program final : public Scenario {
   std::uint32_t threads_ = 1;
   std::uint32_t lanes_ = 1;  // of per_thread mode
   bool limited_ = false;
-  bool bounded_ = false;           // in how many operations may be pending
+  bool bounded_ = false;           // the number of pending operations has a bound
   std::uint32_t started_max_ = 0;  // of the first processor; 0: no bound
-  std::uint32_t target_ = 8;       // operations under way
-  std::uint32_t posts_ = 0;        // under way, of those that wake a thread
+  std::uint32_t target_ = 8;       // the wanted number of operations in flight
+  std::uint32_t posts_ = 0;        // posts in flight that wake a thread
   std::uint32_t pending_ = 0;      // all
   std::uint32_t in_run_ = 0;
   std::uint32_t in_handler_ = 0;
-  std::uint32_t changing_ = 0;  // in a call of stop or restart
+  std::uint32_t changing_ = 0;  // running calls of stop or restart
   bool finishing_ = false;
-  bool quiet_ = false;            // nothing new is begun, except for the end
-  bool leave_ = false;            // threads go home
-  std::int64_t ends_before_ = 0;  // of the destructor at work; 0: none is
+  bool quiet_ = false;            // only operations that belong to the end are started
+  bool leave_ = false;            // the threads shall return
+  std::int64_t ends_before_ = 0;  // the latest end of the running destructor; 0: none runs
   bool cancels_all_ = false;
-  std::uint32_t cancelling_all_ = 0;  // in a call of cancel_all
-  bool cancelled_all_ = false;        // for the end: nothing that is started needs to come through
+  std::uint32_t cancelling_all_ = 0;  // running calls of cancel_all
+  bool cancelled_all_ = false;        // at the end: no operation has to succeed any more
   std::uint32_t slow_ = 0;
   std::uint32_t throwing_ = 0;
   std::uint32_t stopping_ = 0;
@@ -270,12 +270,12 @@ class Program final : public Scenario {
   std::int64_t timer_most_ns_ = 0;
   std::array<std::uint32_t, 10> mixture_{};  // how often each act is chosen
   std::uint32_t mixture_sum_ = 0;
-  std::int64_t far_ns_ = 0;             // nothing that has to be done may wait for so long
-  std::int64_t undelivered_since_ = 0;  // seen while all slept, each time since; 0: not so
+  std::int64_t far_ns_ = 0;             // work must not wait for so long
+  std::int64_t undelivered_since_ = 0;  // found at each look since, while all slept; 0: not so
   std::int64_t free_since_ = 0;         // likewise
-  std::int64_t lingers_since_ = 0;      // a thread stays in a stopped proactor, likewise
+  std::int64_t lingers_since_ = 0;      // likewise: a thread stays in a stopped proactor
   std::int64_t timer_due_ = 0;          // no pending timer is due before
-  std::int64_t neglected_since_ = 0;    // completions or posts lie, and a thread is free; 0: not so
+  std::int64_t neglected_since_ = 0;    // work is queued and a thread is free; 0: not so
   std::uint64_t completed_ = 0;
   std::uint64_t completed_before_ = 0;  // of completed_, at that time
 

@@ -1,4 +1,4 @@
-// The actions of a reactor's program, the same for handlers and the thread outside.
+// The actions of a reactor's program, the same for handlers and the driver.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -21,12 +21,12 @@ void ReactorProgram::draw_mixture() {
     weight = world_->random.below(4) == 0 ? 0 : 1 + world_->random.below(10);
     mixture_sum_ += weight;
   }
-  mixture_[0] += 10;  // without bytes nothing happens
+  mixture_[0] += 10;  // bytes are needed for most events
   mixture_[1] += 3;
   mixture_sum_ += 13;
 }
 
-// `caller`: in whose call; null: outside.
+// `caller`: the registration whose call this is; null: outside of calls.
 void ReactorProgram::act(Watched* caller) {
   sim::Random& random = world_->random;
   std::uint32_t drawn = random.below(mixture_sum_);
@@ -161,7 +161,7 @@ void ReactorProgram::close_later_ones() {
   }
 }
 
-// To the other end, whose handler will read it.
+// Writes to the other end, where a handler reads it.
 void ReactorProgram::write_to(NativeHandle fd) {
   static constexpr std::array<char, 96> bytes{};
   static_cast<void>(sim::system().write(fd, bytes.data(), 1 + world_->random.below(96)));
@@ -173,7 +173,7 @@ void ReactorProgram::begin_change(Watched& one, Interest during) {
   one.during = during;
 }
 
-// The possible reasons of a call that had begun when the change took effect.
+// The reasons that a call may have if it had begun when the change took effect.
 void ReactorProgram::end_change(Watched& one, Interest before) {
   world_->note(sim::Event::act, 101, one.number);
   one.busy = false;
@@ -263,7 +263,7 @@ void ReactorProgram::try_what_has_ended() {
   switch (world_->random.below(5)) {
     case 0:
       return check(is_no_such(reactor_->change(one.key, Interest::in)),
-                   "what has ended is changed");
+                   "an ended registration is changed");
     case 1:
       return check(is_no_such(reactor_->suspend(one.key)), "an ended registration is suspended");
     case 2:
@@ -279,7 +279,7 @@ void ReactorProgram::try_what_has_ended() {
 
 // -- notifications --------------------------------------------------------------------------------
 
-// Perhaps called before the call returns.
+// The handler may be called before the call returns.
 void ReactorProgram::notify_registration(Watched& one, Interest as) {
   one.to_be_told = one.to_be_told | as;
   for (const Interest each : {Interest::in, Interest::out, Interest::urgent}) {
@@ -296,7 +296,7 @@ void ReactorProgram::notify_registration(Watched& one, Interest as) {
   }
 }
 
-// Refused only when so many wait; calls begun since then have made room that it may not have seen.
+// Refused only if the queue is full. Calls that have begun since may have made room.
 void ReactorProgram::judge_notify(std::error_code error, std::uint64_t begun_before) {
   if (!error) {
     ++told_accepted_;

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::int64_t slow_most_ns = 10'000'000;
 constexpr std::int64_t quiet_output_ns = 50'000;
-/// Between two turns of one that is ready: the rest of a queue that it came too late for, and one
-/// place before it in the next.
+/// Turns of others between two turns of a ready registration: the rest of a queue that it came too
+/// late for, and one place before it in the next.
 constexpr std::uint8_t turns_most = 2;
 
 struct Inside {
@@ -42,7 +42,7 @@ void ReactorProgram::judge_call(Watched& one, NativeHandle fd, Interest what) {
   } else if (!wanted) {
     check(began_before || !one.removed, "a call after its removal");
     check(began_before || !one.ending, "a call after the one whose result ended the registration");
-    check(began_before || !one.suspended, "a call of one that is suspended");
+    check(began_before || !one.suspended, "a call of a suspended registration");
     check(began_before, "a call for an interest that is not watched");
   } else if (what == Interest::in && no_vain_call_ && !one.busy) {
     check(one.again || one.late_call || told != 0 || readable(one),
@@ -53,12 +53,12 @@ void ReactorProgram::judge_call(Watched& one, NativeHandle fd, Interest what) {
   about_ = nullptr;
 }
 
-// The others have waited for one turn more, if they are ready and are not being changed.
+// The other ready registrations that are not being changed have waited for one turn more.
 void ReactorProgram::judge_turns(Watched& one) {
   for (Watched* const other : open_) {
     if (other == &one || !waits_for_input(*other) || other->again) continue;
     check(++other->overtaken[one.place] <= turns_most,
-          "one had its turn again and again, and another, ready as well, none");
+          "one registration had many turns while another ready one had none");
   }
   for (Watched* const other : open_) {
     if (!waits_for_input(*other)) other->overtaken = {};
@@ -72,7 +72,7 @@ Next ReactorProgram::called(Watched& one, NativeHandle fd, Interest what) {
   const Inside handler(in_handler_);
   const Inside loud(quiet_ ? quiet_calls_ : loud_calls_);
   world_->note(sim::Event::complete, one.number, static_cast<std::int64_t>(what));
-  // Notifications and resumes of the program come besides.
+  // Notifications and resumes of the program add to that.
   const bool told = one.told[index_of(Interest::in)] != 0;
   judge_call(one, fd, what);
   if (what == Interest::in && counts_turns_ && !told && !one.changed) judge_turns(one);

@@ -11,10 +11,10 @@ namespace baton::tools::simulation {
 namespace {
 constexpr std::int64_t ms = 1'000'000;
 constexpr std::int64_t end_most_ns = 30'000 * ms;
-/// An answered drop is carried out when its thread continues; none is left alone for longer.
+/// The reactor carries out the answer `drop` when its thread continues, after at most this time.
 constexpr std::int64_t answers_most_ns = 20 * ms;
-/// The time without events, and the number of system calls that the reactor may make in it: a wait
-/// may be woken in vain, or interrupted, several times in a row, but not for ever.
+/// The time without events, and the number of system calls that are allowed in it: a wait may be
+/// woken in vain, or interrupted, several times in a row, but not for ever.
 constexpr std::int64_t idle_ns = 50 * ms;
 constexpr std::uint64_t idle_waits_most = 400;
 }  // namespace
@@ -27,7 +27,7 @@ void ReactorProgram::run(sim::World& world, const ProgramOptions& options) {
   std::uint32_t failures = 0;
   while (done_ < options.operations && failures < 8) {
     const auto left = static_cast<std::uint32_t>(options.operations - done_);
-    // Short lives show beginnings and ends, long ones what lies between.
+    // Short rounds test beginnings and ends, long ones the time between.
     const std::uint32_t most = world.random.coin() ? 400U : 4'000U;
     if (!round(std::min(left, 20 + world.random.below(most)))) ++failures;
   }
@@ -68,7 +68,7 @@ bool ReactorProgram::round(std::uint32_t operations) {
   const bool to_rest = random.below(4) != 0;
   if (to_rest) come_to_rest();
   leave_ = true;
-  // A restart that is under way would undo the end.
+  // A restart that another thread has begun would undo the end.
   wait_until([&] { return changing_ == 0; }, "an end or a restart never returns");
   reactor_->end();
   for (const std::uint32_t thread : threads) world_->scheduler().join(thread);
@@ -117,8 +117,8 @@ bool ReactorProgram::open_reactor() {
   watch_fails_ = random.below(4) == 0 ? 1U << (4 + random.below(9)) : 0;
   config_.system = &reactor_system(0);
 
-  // The standby's look, at its rarest, and the next one, which comes soon; readiness that is
-  // told late, milliseconds that are rounded up.
+  // The longest interval of the standby's looks, and the next look, which comes soon; late reports
+  // of readiness, and milliseconds that are rounded up.
   far_ns_ = 4 * ms + (rarest_look + 2) * 1'000 * std::int64_t{config_.understudy_look_us};
   auto opened = Reactor::open(config_);
   if (!opened) {
@@ -129,8 +129,8 @@ bool ReactorProgram::open_reactor() {
   }
   reactor_ = opened->release();
   config_.system = &reactor_system(watch_fails_);
-  // Turns count where the order is the reactor's: one thread, and a system that reports all ready
-  // descriptors in time, or is polled until it has.
+  // Turns are counted if the reactor decides the order: with one thread, and a system that reports
+  // all ready descriptors in time, or is polled until it has.
   const bool tells_all = tuning.reports_max > places_max || config_.wait == "sim_edge" ||
                          config_.wait == "sim_one_thread";
   counts_turns_ = threads_ == 1 && tells_all && faults.interrupted == 0 && faults.late_ready == 0;
@@ -154,7 +154,7 @@ void ReactorProgram::thread_loop() {
     --in_run_;
     wake_asked_ = false;
     if (leave_ || !reactor_->ended()) continue;
-    // The others come from the same end: one that ends it again meets their restarts.
+    // The other threads return from the same end. A second end could be undone by their restarts.
     ++changing_;
     if (world_->random.below(8) == 0) {
       reactor_->end();
@@ -173,7 +173,7 @@ void ReactorProgram::turn_once() {
   };
   if (way_ == Way::run) return static_cast<void>(ran(reactor_->run()));
   if (way_ == Way::events) return static_cast<void>(ran(reactor_->handle_events()));
-  if (random.below(3) == 0) {  // the others do without the threads that are away
+  if (random.below(3) == 0) {  // the other threads manage without those that are away
     --in_run_;
     world_->scheduler().work(random.between(0, (10 * ms) << random.below(3)));
     ++in_run_;
@@ -198,7 +198,7 @@ void ReactorProgram::turn_once() {
 
 void ReactorProgram::drive() {
   sim::Random& random = world_->random;
-  // Long pauses leave the others alone with their work: see look_idle.
+  // In long pauses the other threads have only their own work: see look_idle.
   const std::int64_t pause = std::int64_t{1000} << random.below(14);
   const std::uint32_t at_once = 1 + random.below(6);
   while (done_ < round_end_) {
@@ -216,7 +216,7 @@ void ReactorProgram::wait_until(Done&& done, const char* what) {
   }
 }
 
-// Nothing new is begun, and everything may be reported: then all of it is, and the reactor rests.
+// Nothing new is started. Checks that all events are reported, and that the reactor is idle then.
 void ReactorProgram::come_to_rest() {
   reactor_system(0);
   wait_until([&] { return changing_ == 0 && !reactor_->ended(); }, "a restart never ends");
@@ -242,7 +242,7 @@ void ReactorProgram::come_to_rest() {
                                     [](const auto& one) { return one->live && !one->cancelled; });
       },
       "a timer never fires");
-  // A notifier that is suspended and resumed by notifications never rests: see ReactorTuning.
+  // A notifier that is suspended and resumed by notifications is never idle: see ReactorTuning.
   if (way_ != Way::visits && !config_.tuning.suspend_notifier) look_at_idleness();
 }
 
@@ -250,7 +250,7 @@ void ReactorProgram::look_at_idleness() {
   const std::uint64_t calls = calls_;
   const std::uint64_t waits = reactor_->statistics().waits;
   world_->scheduler().work(idle_ns);
-  // Ends of connections come late, too: then it was not idle.
+  // If the end of a connection arrived late, the reactor was not idle.
   if (calls_ != calls) return;
   const std::uint64_t more = reactor_->statistics().waits - waits;
   check(more <= idle_waits_most, "an idle reactor spins");
@@ -291,7 +291,7 @@ const char* ReactorProgram::what_waits() const {
   if (told_due_ != 0) return "a notification waits";
   for (const Watched* one : open_) {
     if (one->busy || one->ending || one->inside != 0) continue;
-    if (any(one->to_be_told)) return "what a registration was notified of waits";
+    if (any(one->to_be_told)) return "a notification of a registration is not delivered";
     if (waits_for_input(*one)) return "a descriptor is readable, but its handler is not called";
     if (any(one->wanted() & Interest::out) && writable(*one)) {
       return "a descriptor is writable, and its handler is not called";
@@ -299,7 +299,7 @@ const char* ReactorProgram::what_waits() const {
   }
   for (const auto& alarm : alarms_) {
     if (!alarm->live || alarm->cancelled || alarm->inside != 0) continue;
-    // Missed periods are not made up for.
+    // Missed periods are skipped.
     const std::int64_t due =
         alarm->last != 0 ? std::max(alarm->last, alarm->returned) + alarm->interval : alarm->first;
     if (due < now()) return "a timer is overdue";
@@ -307,7 +307,7 @@ const char* ReactorProgram::what_waits() const {
   return nullptr;
 }
 
-// Every thread sleeps, and the next event is far away: is there something that they should do?
+// Called when every thread sleeps and the next event is far away: checks that there is no work.
 const char* ReactorProgram::look_idle(void* argument, std::int64_t until) {
   ReactorProgram& self = *static_cast<ReactorProgram*>(argument);
   if (const char* const missed = self.missed(until)) self.wrong(missed);

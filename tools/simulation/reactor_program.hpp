@@ -1,14 +1,14 @@
-// ReactorProgram: the random program of one seed for the Reactor, and the books over all it does.
+// ReactorProgram: the random program of one seed for the Reactor, and its books.
 //
 // A round is one reactor: a drawn strategy, tuning and number of threads; connections of which both
-// ends are registered; handlers that read, write, answer, throw and take their time; registrations,
-// removals, suspensions, changes of interest, notifications and timers by handlers and by a thread
-// outside; ends and restarts. A round ends in a state without undelivered events, or in the
-// destructor, whatever is under way.
+// ends are registered; handlers that read, write, answer, throw and last; registrations, removals,
+// suspensions, changes of interest, notifications and timers by handlers and by the driver, a
+// thread outside; ends and restarts. A round ends in a state without undelivered events, or in the
+// destructor at any moment.
 //
-// Each registration, timer and notification has an account of what may be called and what must be.
-// A change takes effect at some moment between its call and its return, and a call that had begun
-// then may still come: see Watched::late_call.
+// Each registration, timer and notification has an account of the calls that may come and of those
+// that must come. A change takes effect at some moment between its call and its return, and a call
+// that had begun then may still come: see Watched::late_call.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ class ReactorProgram final : public Scenario {
   static constexpr std::size_t places_max = 16;  // registrations at once
   static constexpr std::size_t threads_most = 24;
 
-  /// How the threads go about it; drawn for each round.
+  /// How the threads drive the reactor; drawn for each round.
   enum class Way : std::uint8_t { run, events, visits };
 
   /// One event of a registration, by Interest.
@@ -71,24 +71,24 @@ class ReactorProgram final : public Scenario {
     NativeHandle fd = invalid_handle;
     RegistrationKey key;
     bool registered = false;  // add was called, and on_close has not come
-    bool own = false;         // changed by its own calls only: those may drop an event
-    bool busy = false;        // a call that changes it is under way
+    bool own = false;         // changed by its own calls only, which may drop an event
+    bool busy = false;        // a call that changes it is running
     Interest interest = Interest::none;
     Interest during = Interest::none;  // what may be called while it is busy
     bool suspended = false;
-    bool ending = false;   // removed, or a call has asked for it
-    bool asked = false;    // a call has
-    bool removed = false;  // by a call of remove that has returned
-    bool dropped = false;  // an event, by an answer: its later changes could mix with that
-    bool changed = false;  // by the program, since its last call
+    bool ending = false;   // it was removed, or a call has answered `remove`
+    bool asked = false;    // a call has answered `remove`
+    bool removed = false;  // a call of remove has returned
+    bool dropped = false;  // a call has dropped an event; later changes could overlap with that
+    bool changed = false;  // the program has changed it since its last call
     std::uint32_t inside = 0;
-    /// One call may come that had begun, but not arrived here, when a change took effect.
+    /// A call may still come that had begun, but not arrived here, when a change took effect.
     bool late_call = false;
     Interest late = Interest::none;       // for one of these
     std::array<std::uint32_t, 3> told{};  // may be called because of notifications
     Interest to_be_told = Interest::none;
     bool again = false;  // its last call has said that there is more
-    /// Turns of the others since it is ready and waits for its own.
+    /// Turns of the others since it became ready.
     std::array<std::uint8_t, places_max> overtaken{};
   };
 
@@ -116,16 +116,16 @@ class ReactorProgram final : public Scenario {
     std::int64_t first = 0;
     std::int64_t interval = 0;
     std::int64_t last = 0;      // due of the last call; 0: none
-    std::int64_t returned = 0;  // when that was over
+    std::int64_t returned = 0;  // when that call returned
     std::uint32_t inside = 0;
     bool live = false;  // will be called (again)
     bool cancelled = false;
     bool late_call = false;
-    std::uint32_t cancels = 0;  // under way
+    std::uint32_t cancels = 0;  // running calls of cancel
   };
 
   struct Work {
-    std::uint32_t by = 0;  // the thread that has notified
+    std::uint32_t by = 0;  // the notifying thread
     bool done = false;
   };
 
@@ -204,9 +204,9 @@ class ReactorProgram final : public Scenario {
   std::uint32_t slow_ = 0;
   std::uint32_t throwing_ = 0;
   std::uint32_t ending_ = 0;
-  std::uint32_t partly_ = 0;  // reads that leave something
+  std::uint32_t partly_ = 0;  // reads that leave some bytes
   std::uint32_t watch_fails_ = 0;
-  std::int64_t far_ns_ = 0;  // nothing that has to be done may wait for so long
+  std::int64_t far_ns_ = 0;  // work must not wait for so long
   bool counts_turns_ = false;
   bool no_vain_call_ = false;
   std::array<std::uint32_t, 12> mixture_{};
@@ -218,16 +218,16 @@ class ReactorProgram final : public Scenario {
   std::uint32_t loud_calls_ = 0;        // of these, begun before it was quiet
   std::uint32_t quiet_calls_ = 0;       // and since
   std::uint32_t waiting_removers_ = 0;  // handlers that wait for another's end
-  std::uint32_t changing_ = 0;          // in a call of end or restart
+  std::uint32_t changing_ = 0;          // running calls of end or restart
   std::uint64_t calls_ = 0;
   std::uint64_t calls_seen_ = 0;
   std::int64_t neglected_since_ = 0;
   std::int64_t lingers_since_ = 0;
   bool wake_asked_ = false;  // and no thread has returned since
   std::int64_t unheard_since_ = 0;
-  bool quiet_ = false;    // nothing new is begun
-  bool closing_ = false;  // the destructor is at work
-  bool leave_ = false;    // threads go home
+  bool quiet_ = false;    // nothing new is started
+  bool closing_ = false;  // the destructor runs
+  bool leave_ = false;    // the threads shall return
 
   const Watched* about_ = nullptr;  // the subject of the violation
 

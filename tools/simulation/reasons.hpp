@@ -25,7 +25,7 @@ class Reasons final : public sim::Witness {
     strange_ = false;
   }
 
-  /// The machine has failed so somewhere, and this was not reported yet: now it is.
+  /// Uses up a fault of the machine of this kind that was not reported yet. False: there is none.
   [[nodiscard]] bool take_failure(int error) noexcept {
     const auto found = std::find(failed_.begin(), failed_.end(), error);
     if (found == failed_.end()) return false;
@@ -56,11 +56,11 @@ class Reasons final : public sim::Witness {
   [[nodiscard]] bool may_have_turned_away(std::uint16_t port) const noexcept {
     return has_failed(EMFILE) && std::find(taken_.begin(), taken_.end(), port) != taken_.end();
   }
-  /// In the end: each one was reported, or turned away.
+  /// At the end: each connection was reported, or turned away.
   [[nodiscard]] bool all_accepted_are_told() const noexcept {
     return std::ssize(taken_) <= std::count(failed_.begin(), failed_.end(), EMFILE);
   }
-  /// Datagrams were dropped that were never sent, or twice.
+  /// Datagrams were dropped that were never sent, or were dropped twice.
   [[nodiscard]] bool strange() const noexcept { return strange_; }
 
   void failed(int error) noexcept override { failed_.push_back(error); }

@@ -1,4 +1,4 @@
-// Seed after seed.
+// Runs the seeds one after the other.
 #include "simulation/runner.hpp"
 
 #include "simulation/program.hpp"
@@ -32,7 +32,7 @@ RunResult run_seeds(const SeedRange& range, const ProgramOptions& options, bool 
     if (!outcome.ok()) {
       ++result.violations;
       if (told.violation) told.violation(seed, outcome.report());
-      // Fibers that will never go on refer to the old one.
+      // Fibers that never continue refer to the old program.
       static_cast<void>(program.release());
       program = scenario_of(options);
     }

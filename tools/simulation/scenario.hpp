@@ -11,14 +11,14 @@ namespace baton::tools::simulation {
 
 enum class EngineChoice : std::uint8_t { any, simulated, emulated };
 
-/// The standby's longest sleep, in times of understudy_look_us: the promise, whatever the
-/// library does.
+/// The promised longest sleep of the standby, as a multiple of understudy_look_us. Not taken from
+/// the library, whose value is tested against it.
 inline constexpr std::int64_t rarest_look = 8;
 
 struct ProgramOptions {
   std::uint32_t operations = 10'000;
   std::uint32_t threads = 0;  ///< 0: drawn
-  bool reactor = false;       ///< in place of the Proactor; it has no engine
+  bool reactor = false;       ///< test the Reactor, which has no engine
   EngineChoice engine = EngineChoice::any;
 };
 

@@ -51,7 +51,7 @@ std::vector<Combination> all() {
         continue;
       }
       for (const auto& wait : registry().wait_strategies()) {
-        // Refused, as rt_signals_mode.shared_is_refused_and_told_what_to_do has it.
+        // Refused, as rt_signals_mode.shared_is_refused_with_advice has it.
         if (wait.name == "rt_signals" && mode == Mode::shared) continue;
         for (const auto& interrupt : registry().interrupt_strategies()) {
           list.push_back({engine.name, wait.name, interrupt.name, mode, "auto"});

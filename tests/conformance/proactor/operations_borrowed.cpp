@@ -104,7 +104,7 @@ TEST_P(Borrowed, one_direction_goes_on_while_the_other_waits) {
 
 // After a completion and after a cancel: events of the connection between operations wake no
 // thread, and the next operation finds them.
-TEST_P(Borrowed, a_hang_up_between_operations_wakes_nobody) {
+TEST_P(Borrowed, a_hang_up_between_operations_wakes_no_thread) {
   for (const bool cancelled : {false, true}) {
     Pair pair = unix_pair();
     Handle* const handle = borrow(pair.ours);
@@ -130,7 +130,7 @@ TEST_P(Borrowed, a_hang_up_between_operations_wakes_nobody) {
 }
 
 // Neither a start nor the leader blocks on a descriptor that would.
-TEST_P(Borrowed, blocking_sockets_and_pipes_block_nobody) {
+TEST_P(Borrowed, blocking_sockets_and_pipes_block_no_other_operation) {
   struct Case {
     Pair in, out;
     HandleKind kind;
@@ -235,7 +235,7 @@ TEST_P(Borrowed, a_blocking_connect_ends_by_cancel_deadline_and_close) {
 }
 
 // A terminal is writable as long as one byte fits, and a write of more waits for its reader.
-TEST_P(Borrowed, a_blocking_terminal_blocks_nobody) {
+TEST_P(Borrowed, a_blocking_terminal_blocks_no_other_operation) {
   Fd master = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
   ASSERT_EQ(::grantpt(master.get()), 0);
   ASSERT_EQ(::unlockpt(master.get()), 0);

@@ -223,7 +223,7 @@ TEST_P(Cancel, loses_no_byte_against_data) {
   EXPECT_TRUE(received == sent);
 }
 
-TEST_P(Cancel, cancel_wait_tells_what_became_of_it) {
+TEST_P(Cancel, cancel_wait_reports_the_outcome) {
   Handle* const handle = idle_connection();
   Probe& read = reading(handle, memory(8));
   start(read);

@@ -172,7 +172,7 @@ TEST_P(Close, events_do_not_cross_to_the_next_owner_of_the_number) {
 }
 
 // Files and connections whose close may block are closed elsewhere, and still complete.
-TEST_P(Close, what_may_block) {
+TEST_P(Close, operations_that_may_block) {
   Pair pair = tcp_pair();
   const linger lingering{1, 1};
   ::setsockopt(pair.ours.get(), SOL_SOCKET, SO_LINGER, &lingering, sizeof(lingering));

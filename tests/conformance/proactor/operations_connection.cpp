@@ -64,7 +64,7 @@ TEST_P(Connection, accept_and_connect_over_every_family) {
   }
 }
 
-TEST_P(Connection, accept_tells_the_name_of_a_unix_client) {
+TEST_P(Connection, accept_reports_the_name_of_a_unix_client) {
   Endpoint endpoint = Endpoint::unix_path(unique("listener")).value();
   Fd listening = listener(endpoint);
   Handle* const acceptor = adopt(listening, HandleKind::listener);

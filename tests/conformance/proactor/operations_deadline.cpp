@@ -98,7 +98,7 @@ TEST_P(Timing, a_deadline_that_is_not_reached_touches_nothing) {
   EXPECT_FALSE(read.failed());
 }
 
-TEST_P(Timing, a_deadline_in_the_past_ends_what_would_wait) {
+TEST_P(Timing, a_deadline_in_the_past_ends_an_operation_that_would_wait) {
   Pair pair = unix_pair();
   Handle* const handle = adopt(pair.ours);
   for (const bool in_handler : {false, true}) {

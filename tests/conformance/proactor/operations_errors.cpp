@@ -31,7 +31,7 @@ class Errors : public Operations {
 };
 BATON_CONFORMANCE_SUITE(Errors);
 
-TEST_P(Errors, a_reset_ends_what_is_pending) {
+TEST_P(Errors, a_reset_ends_pending_operations) {
   Pair pair = tcp_pair();
   Handle* const handle = adopt(pair.ours);
   std::string& text = memory(pattern(1 << 20));
@@ -189,7 +189,7 @@ TEST_P(Errors, the_file_size_limit_is_no_signal) {
 }
 
 // The same for a borrowed descriptor in blocking mode, where nothing else would report it.
-TEST_P(Errors, what_a_descriptor_was_not_opened_for_is_an_error) {
+TEST_P(Errors, a_direction_that_was_not_opened_is_an_error) {
   for (const bool owned : {false, true}) {
     const Ownership whose = owned ? Ownership::owned : Ownership::borrowed;
     Pair to_read = pipe_to_read();

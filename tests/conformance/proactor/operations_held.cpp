@@ -89,7 +89,7 @@ class Held : public Operations {
 BATON_CONFORMANCE_SUITE(Held);
 
 // Peers that are gone, silent or slow, on the real system.
-TEST_P(Held, what_peers_do_costs_nothing) {
+TEST_P(Held, events_of_peers_cost_nothing) {
   Pair reset = tcp_pair();
   Pair unread = tcp_pair();
   Pair half = tcp_pair();

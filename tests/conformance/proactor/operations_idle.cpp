@@ -97,7 +97,7 @@ TEST_P(Idle, hang_ups_and_unread_data_cost_nothing) {
   expect_quiet(50ms);
 }
 
-TEST_P(Idle, a_limit_below_what_is_open_stops_nothing) { reads_go_on_below(2); }
+TEST_P(Idle, a_limit_below_the_open_descriptors_stops_nothing) { reads_go_on_below(2); }
 
 // Not one descriptor may be polled.
 TEST_P(Idle, nor_does_a_limit_of_none) { reads_go_on_below(0); }

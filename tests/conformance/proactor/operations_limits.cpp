@@ -78,7 +78,7 @@ TEST_P(Limits, beyond_operations_max_a_start_is_refused_and_nothing_lost) {
 }
 
 // Only the cancels may make room while the leader waits.
-TEST_P(Limits, a_cancel_makes_room_for_what_is_deferred) {
+TEST_P(Limits, a_cancel_makes_room_for_deferred_operations) {
   use([](Config& config) { sockets(config).started_max = 2; });
   const std::vector<Probe*> reads = idle_reads(2);
   for (Probe* read : reads) start(*read);

@@ -271,7 +271,7 @@ TEST_P(Message, a_list_of_any_length_is_one_packet) {
 }
 
 // As a read that blocks: 0 bytes. A UDP socket is reported ready then, and answers EAGAIN.
-TEST_P(Message, a_read_of_what_the_program_has_shut_ends) {
+TEST_P(Message, a_read_after_the_programs_shutdown_ends) {
   const Socket peer = bind(Endpoint::loopback(0));
   BufferPool pool{32, 1};
   for (const bool pooled : {false, true}) {
@@ -334,7 +334,7 @@ TEST_P(Message, an_unspecified_endpoint_is_the_connected_peer) {
   }
 }
 
-TEST_P(Message, wait_ready_tells_readable_and_writable) {
+TEST_P(Message, wait_ready_reports_readable_and_writable) {
   Pair pair = unix_pair();
   const int raw = pair.ours.get();
   Handle* const handle = adopt(pair.ours);

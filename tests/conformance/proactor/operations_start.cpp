@@ -14,7 +14,7 @@ BATON_CONFORMANCE_SUITE(Start);
 
 // That nothing completes inside start, and everything once, is checked by the fixture in all tests;
 // here are the operations that could complete at once.
-TEST_P(Start, what_is_ready_completes_once_and_later) {
+TEST_P(Start, a_ready_operation_completes_once_and_later) {
   Pair pair = unix_pair();
   Handle* const handle = adopt(pair.ours);
   send_all(pair.peer.get(), "data");
@@ -39,7 +39,7 @@ TEST_P(Start, what_is_ready_completes_once_and_later) {
 }
 
 // Otherwise it would complete with the bytes and the error of its last run.
-TEST_P(Start, what_is_not_prepared_again_is_refused) {
+TEST_P(Start, an_operation_that_is_not_prepared_again_is_refused) {
   Pair pair = unix_pair();
   Handle* const handle = adopt(pair.ours);
   Probe& timer = plain(OperationKind::timer, nullptr);
@@ -146,7 +146,7 @@ TEST_P(Start, refuses_invalid_arguments) {
   run_for(1ms);  // no completion comes
 }
 
-TEST_P(Start, refuses_what_no_processor_takes) {
+TEST_P(Start, refuses_a_kind_that_no_processor_takes) {
   use([](Config& config) { sockets(config).operations = datagram_operations; });
   Pair pair = unix_pair();
   Probe& read = reading(adopt(pair.ours), memory(8));

@@ -103,7 +103,7 @@ TEST_P(Attached, lanes_without_a_thread_are_served_too) {
 }
 
 // Another thread leads its pending operations.
-TEST_P(Attached, what_is_pending_goes_on_without_it) {
+TEST_P(Attached, pending_operations_go_on_without_it) {
   if (GetParam().profile == "pinned") return;  // it ends with its thread
   use(1);
   Stream stream;
@@ -123,7 +123,7 @@ TEST_P(Attached, what_is_pending_goes_on_without_it) {
   EXPECT_EQ(read.bytes(), 1U);
 }
 
-TEST_P(Attached, what_it_has_started_last_goes_on_without_it) {
+TEST_P(Attached, its_last_start_goes_on_without_it) {
   if (GetParam().profile == "pinned") return;  // it ends with its thread
   use(1);
   Stream stream;
@@ -167,7 +167,7 @@ TEST_P(Attached, a_drain_ends_in_one_of_its_calls) {
 }
 
 // It is complete, or posted, in its lane at once.
-TEST_P(Attached, a_drain_waits_for_what_it_posts_between_its_calls) {
+TEST_P(Attached, a_drain_waits_for_posts_between_its_calls) {
   expect_drain_waits([&](Operation& last) { EXPECT_FALSE(proactor().post(last)); });
 }
 
@@ -208,7 +208,7 @@ TEST_P(Attached, a_drain_ends_though_no_two_call_at_once) {
 
 // A handler in a lane that the thread leads besides its own leaves work in the home lane, and vice
 // versa.
-TEST_P(Attached, a_drain_waits_for_what_its_handlers_post_to_other_lanes) {
+TEST_P(Attached, a_drain_waits_for_posts_of_its_handlers_to_other_lanes) {
   if (GetParam().profile == "pinned") return;  // it leads no lane besides its own
   use(2);
   const Attachment attached{proactor()};
@@ -300,7 +300,7 @@ TEST_P(Attached, nor_after_an_exception_or_a_stop) {
   }
 }
 
-TEST_P(Attached, what_is_started_between_calls_has_its_age) {
+TEST_P(Attached, operations_started_between_calls_have_their_age) {
   use(1);
   const Attachment attached{proactor()};
   Stream stream;

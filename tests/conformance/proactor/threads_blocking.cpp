@@ -96,7 +96,7 @@ TEST_P(Blocking, results_of_the_same_batch_go_on) {
 
 // A thread that was alone has taken several results at once, for speed. A second thread gets those
 // that have not begun.
-TEST_P(Blocking, who_comes_takes_what_is_queued) {
+TEST_P(Blocking, a_new_thread_takes_queued_work) {
   use(2);
   constexpr int count = 100;
   struct Shared {
@@ -122,7 +122,7 @@ TEST_P(Blocking, who_comes_takes_what_is_queued) {
 }
 
 // A handler that drives the proactor itself gets the results that are queued behind it.
-TEST_P(Blocking, a_nested_turn_takes_what_is_queued) {
+TEST_P(Blocking, a_nested_turn_takes_queued_work) {
   use(1);
   std::atomic<int> ran{0};
   std::atomic<int> nested{-1};
@@ -181,7 +181,7 @@ TEST_P(Timers, are_served_while_a_leader_waits) {
   wait_for(1);
 }
 
-TEST_P(Timers, are_served_while_nobody_leads) {
+TEST_P(Timers, are_served_while_no_thread_leads) {
   use(2);
   run(2);
   expect_at(Deadline::after(3ms, proactor().now()));

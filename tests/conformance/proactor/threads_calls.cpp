@@ -79,7 +79,7 @@ class Calls : public Threads {
   Gate gate_;
 };
 
-TEST_P(Calls, a_cancel_of_a_handle_leaves_what_is_started_after_it) {
+TEST_P(Calls, a_cancel_of_a_handle_spares_later_starts) {
   hold();
   Stream stream;
   Handle* const handle = adopt(stream.ours);
@@ -133,7 +133,7 @@ TEST_P(Calls, cancels_of_several_handles_each_have_their_place) {
   for (int i = 0; i < 3; ++i) gets_its_byte(*after[static_cast<std::size_t>(i)], streams[i]);
 }
 
-TEST_P(Calls, cancel_all_leaves_what_is_started_after_it) {
+TEST_P(Calls, cancel_all_spares_later_starts) {
   hold();
   Stream stream;
   Handle* const handle = adopt(stream.ours);
@@ -172,7 +172,7 @@ TEST_P(Calls, cancel_all_leaves_a_timer_that_a_handler_starts_after_it) {
 }
 
 // The same before there is any thread.
-TEST_P(Calls, cancel_all_before_run_leaves_what_is_started_after_it) {
+TEST_P(Calls, cancel_all_before_run_spares_later_starts) {
   use(1);
   Stream stream;
   Handle* const handle = adopt(stream.ours);
@@ -186,7 +186,7 @@ TEST_P(Calls, cancel_all_before_run_leaves_what_is_started_after_it) {
   gets_its_byte(after, stream);
 }
 
-TEST_P(Calls, a_cancel_of_a_timer_leaves_what_is_started_after_it) {
+TEST_P(Calls, a_cancel_of_a_timer_spares_later_starts) {
   hold();
   Operation& before = timer(1h);
   EXPECT_EQ(proactor().cancel(before), CancelResult::requested);

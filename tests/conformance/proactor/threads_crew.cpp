@@ -130,7 +130,7 @@ TEST_P(Crews, a_thread_too_many_takes_over_at_once) {
 
 // A thread that leads two lanes loans one while it is in a handler of the other. It takes that one
 // back for a moment when the handler asks what is pending.
-TEST_P(Crews, a_lane_that_was_asked_what_is_pending_is_still_loaned) {
+TEST_P(Crews, a_lane_that_reported_its_pending_operations_is_still_loaned) {
   use(2, [](Config& config) { sockets(config).profile = "any"; });
   Stream streams[2];
   Operation* const reads[] = {&read_in(0, streams[0]), &read_in(1, streams[1])};

@@ -76,7 +76,7 @@ class End : public Threads {
   Seen seen_;
 };
 
-TEST_P(End, runs_what_is_pending_of_every_kind_in_its_own_thread) {
+TEST_P(End, runs_pending_operations_of_every_kind_in_its_own_thread) {
   seen_.proactor = &use(2);
   seen_.thread = std::this_thread::get_id();
   const int pending = start_every_kind();
@@ -135,7 +135,7 @@ TEST_P(End, survives_handlers_that_stop_drain_and_restart_it) {
   destroy();
 }
 
-TEST_P(End, closes_what_it_owns_and_only_that) {
+TEST_P(End, closes_only_owned_descriptors) {
   use(1);
   Stream owned;
   adopt(owned.ours);

@@ -199,7 +199,7 @@ TEST_P(Handlers, nested_turns_of_the_same_proactor_do_not_lose_anything) {
 
 // The thread that polls leads, and is in the handler: no other thread would fetch results from the
 // engine.
-TEST_P(Handlers, nested_turns_bring_what_comes_meanwhile) {
+TEST_P(Handlers, nested_turns_deliver_new_events) {
   if (mode() == Mode::dedicated) return;  // its leader is another thread
   use(1);
   Stream stream;

@@ -65,7 +65,7 @@ TEST_P(Pending, AnIdleProactorHasNothingToTell) {
   for (const auto& lane : report.silent) EXPECT_FALSE(lane.driven);
 }
 
-TEST_P(Pending, TheOldestComesFirstWithAllThatIsKnown) {
+TEST_P(Pending, TheOldestComesFirstWithAllKnownFacts) {
   const auto proactor = open();
   EXPECT_TRUE(proactor->name_tag(7, "session.read"));
   const Runners runners{*proactor, 1};
@@ -104,7 +104,7 @@ TEST_P(Pending, AgesAreOfTheStartAlsoAfterLongIdling) {
   EXPECT_LT(report.operations[1].age + milliseconds{100}, report.operations[0].age);
 }
 
-TEST_P(Pending, IsBoundedAndCountsWhatItLeavesOut) {
+TEST_P(Pending, IsBoundedAndCountsTheOperationsLeftOut) {
   const auto proactor = open();
   const Runners runners{*proactor, 1};
   const Stuck first{*proactor, 1};
@@ -163,7 +163,7 @@ TEST_P(Pending, AnswersWhileAHandlerBlocks) {
   ask_for(*proactor, 1);  // the late answer has done no harm
 }
 
-TEST_P(Pending, MayBeAskedFromInsideAHandler) {
+TEST_P(Pending, MayBeMadeInsideAHandler) {
   const auto proactor = open();
   const Runners runners{*proactor, 1};
   const Stuck stuck{*proactor, 5};
@@ -174,7 +174,7 @@ TEST_P(Pending, MayBeAskedFromInsideAHandler) {
   EXPECT_EQ(matching, 1U);
 }
 
-TEST_P(Pending, MayBeAskedWhileEverythingMoves) {
+TEST_P(Pending, MayBeMadeWhileOperationsStartAndEnd) {
   constexpr unsigned threads = 2;
   const auto proactor = open(threads);
   const Runners runners{*proactor, threads};

@@ -520,7 +520,7 @@ bool deny_rings(int error) {
 
 // Single calls pay for each system call: the number of the calling thread is not asked of the
 // kernel.
-TEST_P(Processes, single_calls_do_not_ask_the_kernel_who_they_are) {
+TEST_P(Processes, single_calls_do_not_ask_the_kernel_for_their_thread) {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "sanitizers ask on their own";
 #endif
@@ -576,7 +576,7 @@ TEST_P(Processes, an_engine_that_is_denied_is_replaced_visibly) {
 
 // A sandbox that begins after the open: operations that need a refused call end with an error of
 // their own, everything else continues, and the proactor can be destroyed.
-TEST_P(Processes, a_filter_put_on_later_ends_only_what_lives_by_the_call) {
+TEST_P(Processes, a_filter_put_on_later_ends_only_users_of_the_call) {
   if (with_troubles()) GTEST_SKIP() << "names the engine, which is chaos here";
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer ends children that start threads";

@@ -45,7 +45,7 @@ class SharedRoles : public Roles {};
 BATON_CONFORMANCE_SUITE_IN(SharedRoles, Mode::shared);
 
 // P-11, level NONE: only queued. The next thread that passes runs it.
-TEST_P(Roles, a_post_of_level_none_disturbs_nobody) {
+TEST_P(Roles, a_post_of_level_none_wakes_no_thread) {
   begin(2, true);
   post(counting(), Notify::none);
   if (!per_thread()) {
@@ -77,7 +77,7 @@ TEST_P(SharedRoles, a_post_of_level_follower_never_interrupts_a_leader) {
   wait_for(2);
 }
 
-TEST_P(SharedRoles, a_strong_post_interrupts_the_leader_when_nobody_else_can) {
+TEST_P(SharedRoles, a_strong_post_interrupts_the_leader_if_no_thread_sleeps) {
   begin(1, true);
   post(counting(), Notify::strong);
   wait_for(1);
@@ -188,7 +188,7 @@ BATON_CONFORMANCE_SUITE_IN(LastingHandlers, Mode::shared);
 
 // Each of two handlers waits for the other. When handlers run long, a sleeping thread gets the
 // results that are queued behind one.
-TEST_P(LastingHandlers, do_not_keep_what_is_queued_behind_them) {
+TEST_P(LastingHandlers, do_not_delay_work_queued_behind_them) {
   begin_without_looks(2);
   run_lasting();
   std::atomic<int> met{0};

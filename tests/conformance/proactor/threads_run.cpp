@@ -49,7 +49,7 @@ TEST_P(Run, run_one_waits_for_io) {
 }
 
 // Operations that a handler has started are submitted when run_one has returned.
-TEST_P(Run, what_a_handler_starts_is_submitted_before_its_thread_leaves) {
+TEST_P(Run, starts_of_a_handler_are_submitted_before_its_thread_leaves) {
   use(1);
   Peer peer = echo();
   send_all(peer.get(), "hello", 5);
@@ -58,7 +58,7 @@ TEST_P(Run, what_a_handler_starts_is_submitted_before_its_thread_leaves) {
   ASSERT_TRUE(receive_all(peer.get(), back, sizeof(back)));  // no thread drives the proactor
 }
 
-TEST_P(Run, poll_runs_what_is_complete_and_does_not_wait) {
+TEST_P(Run, poll_runs_complete_operations_and_does_not_wait) {
   use(1);
   Stream quiet;
   read_byte(adopt(quiet.ours), operation());
@@ -256,7 +256,7 @@ TEST_P(Run, a_drain_waits_for_a_handler_that_polls) {
 }
 
 // The operation is then neither pending nor in this proactor's queue.
-TEST_P(Run, a_drain_waits_for_what_is_complete_in_a_strand) {
+TEST_P(Run, a_drain_waits_for_complete_operations_in_a_strand) {
   use(1);
   Proactor other{Config{}};
   Strand strand{other};

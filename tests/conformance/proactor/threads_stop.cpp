@@ -172,7 +172,7 @@ TEST_P(Stop, a_drain_waits_for_timers_and_posts) {
   EXPECT_EQ(ran, 2);
 }
 
-TEST_P(Stop, at_its_deadline_a_drain_cancels_what_is_left) {
+TEST_P(Stop, at_its_deadline_a_drain_cancels_the_rest) {
   use(2);
   Peer session = echo();
   run(2);
@@ -203,7 +203,7 @@ TEST_P(Stop, a_second_drain_may_end_the_first_sooner) {
 }
 
 // Sessions that never pause: at each moment some of them are between two operations.
-TEST_P(Stop, at_its_deadline_a_drain_ends_what_goes_on_and_on) {
+TEST_P(Stop, at_its_deadline_a_drain_ends_endless_work) {
   use(2);
   std::vector<Peer> sessions;
   std::vector<std::thread> clients;

@@ -190,7 +190,7 @@ TEST_P(Teams, a_leader_that_waits_watches_one_that_is_in_a_handler) {
   expect_success(receive);
 }
 
-TEST_P(Teams, a_kind_that_nobody_takes_is_not_supported) {
+TEST_P(Teams, a_kind_that_no_processor_takes_is_not_supported) {
   use(1, [](Config& config) { sockets(config).operations = file_operations; });
   Stream stream;
   Operation& read = operation();
@@ -246,7 +246,7 @@ TEST_P(Teams, only_the_leader_may_start) {
   EXPECT_EQ(read.error(), std::errc::operation_canceled);
 }
 
-TEST_P(Teams, a_bound_on_what_is_started_defers_the_rest_and_loses_nothing) {
+TEST_P(Teams, a_bound_on_started_operations_defers_the_rest_and_loses_nothing) {
   use(2, [](Config& config) { sockets(config).started_max = 1; });
   run(2);
   constexpr int count = 30;
@@ -305,7 +305,7 @@ TEST_P(Teams, a_handle_may_name_its_processor) {
 class DedicatedTeams : public Teams {};
 BATON_CONFORMANCE_SUITE_IN(DedicatedTeams, Mode::dedicated);
 
-TEST_P(DedicatedTeams, the_leader_may_be_the_only_one_who_starts) {
+TEST_P(DedicatedTeams, only_the_leader_may_start_operations) {
   for (const char* const profile : {"auto", "pinned"}) {
     use(1, [&](Config& config) {
       sockets(config).start = StartRule::leader_only;

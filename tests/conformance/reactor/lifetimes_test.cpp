@@ -88,7 +88,7 @@ TEST_P(reactor, one_that_is_queued_is_not_called_after_its_removal) {
 
 // A descriptor was found ready. Before its turn its number goes to another file, which is not
 // ready: the report is not for that file.
-TEST_P(reactor, a_number_used_again_is_somebody_else) {
+TEST_P(reactor, a_reused_number_is_another_registration) {
   for (int round = 0; round < 20; ++round) {
     std::array<SocketPair, 2> pairs;
     SocketPair fresh;
@@ -143,7 +143,7 @@ TEST_P(reactor, a_number_may_be_registered_again_while_the_old_handler_runs) {
   EXPECT_EQ(loop().size(), 1U);
 }
 
-TEST_P(reactor, an_old_key_names_nobody) {
+TEST_P(reactor, an_old_key_names_no_registration) {
   const SocketPair pair;
   auto& reader = make<Reader>();
   const auto old = loop().add(pair.ours.get(), Interest::in, reader);

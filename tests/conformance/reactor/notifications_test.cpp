@@ -46,7 +46,7 @@ TEST_P(reactor, runs_work) {
   run_until([&] { return ran == 1; });
 }
 
-TEST_P(reactor, keeps_a_shared_handler_until_it_is_told) {
+TEST_P(reactor, keeps_a_shared_handler_until_it_is_notified) {
   auto told = std::make_shared<Told>();
   const std::weak_ptr<Told> watch = told;
   EXPECT_FALSE(loop().notify(told, Interest::in));
@@ -84,7 +84,7 @@ TEST_P(reactor, notifications_are_purged) {
   EXPECT_EQ(run_what_is_there(), 0U);
 }
 
-TEST_P(reactor, a_registration_is_told_once) {
+TEST_P(reactor, a_registration_is_notified_once) {
   const SocketPair pair;
   auto& reader = make<Reader>();
   const auto key = loop().add(pair.ours.get(), Interest::in, reader);
@@ -95,7 +95,7 @@ TEST_P(reactor, a_registration_is_told_once) {
   EXPECT_EQ(reader.calls, 1);
 }
 
-TEST_P(reactor, a_registration_told_while_it_runs_is_called_afterwards) {
+TEST_P(reactor, a_registration_notified_while_it_runs_is_called_afterwards) {
   const SocketPair pair;
   RegistrationKey own;
   auto& reader = make<Reader>();
@@ -115,7 +115,7 @@ TEST_P(reactor, a_registration_told_while_it_runs_is_called_afterwards) {
 
 // Found by the fuzzer: a handler notified of input just before its call for the same input was
 // called twice.
-TEST_P(reactor, told_of_what_is_called_next_is_one_call) {
+TEST_P(reactor, a_notification_and_a_due_call_are_one_call) {
   const SocketPair pair;
   RegistrationKey own;
   std::string seen;
@@ -134,7 +134,7 @@ TEST_P(reactor, told_of_what_is_called_next_is_one_call) {
   EXPECT_EQ(seen, "oi");
 }
 
-TEST_P(reactor, a_suspended_registration_is_told) {
+TEST_P(reactor, a_suspended_registration_is_notified) {
   const SocketPair pair;
   auto& reader = make<Reader>();
   const auto key = loop().add(pair.ours.get(), Interest::in, reader);
@@ -146,7 +146,7 @@ TEST_P(reactor, a_suspended_registration_is_told) {
   EXPECT_EQ(run_what_is_there(), 0U);
 }
 
-TEST_P(reactor, removal_forgets_what_was_to_be_told) {
+TEST_P(reactor, removal_forgets_notifications) {
   const SocketPair pair;
   auto& reader = make<Reader>();
   const auto key = loop().add(pair.ours.get(), Interest::in, reader);
@@ -158,7 +158,7 @@ TEST_P(reactor, removal_forgets_what_was_to_be_told) {
 }
 
 // Notifications that beget notifications do not keep descriptors from their turn.
-TEST_P(reactor, notifications_starve_nobody) {
+TEST_P(reactor, notifications_starve_no_registration) {
   const SocketPair pair;
   auto& reader = make<Reader>();
   ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, reader).has_value());

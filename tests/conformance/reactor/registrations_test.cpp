@@ -299,7 +299,7 @@ TEST_P(reactor, again_comes_after_the_others) {
 
 // Also when the system cannot report all of them at once, both when the handlers ask to be called
 // again and when the system has to be polled.
-TEST_P(reactor, everybody_has_a_turn_before_anybody_has_two) {
+TEST_P(reactor, every_registration_has_a_turn_before_any_has_two) {
   constexpr std::size_t count = 20;
   constexpr int each = 10;
   for (const std::uint32_t reports_max : {1U, 7U, 256U}) {
@@ -355,7 +355,7 @@ TEST_P(reactor, a_changed_mask_counts) {
 }
 
 // The system can refuse a change of strategies that pass it on.
-TEST_P(reactor, a_change_that_fails_leaves_what_was_watched) {
+TEST_P(reactor, a_change_that_fails_leaves_the_watch_as_it_was) {
   replace({.system = &EveryCall::system()});
   const SocketPair pair;
   auto& reader = make<Reader>();
@@ -449,7 +449,7 @@ TEST_P(reactor, a_handler_may_suspend_itself) {
   run_until([&] { return reader.calls == 2; });
 }
 
-TEST_P(reactor, suspending_forgets_what_is_queued) {
+TEST_P(reactor, suspending_forgets_queued_events) {
   std::array<SocketPair, 2> pairs;
   std::array<RegistrationKey, 2> keys;
   auto& readers = make<std::array<Reader, 2>>();
@@ -468,7 +468,7 @@ TEST_P(reactor, suspending_forgets_what_is_queued) {
   run_until([&] { return readers[0].calls + readers[1].calls == 2; });
 }
 
-TEST_P(reactor, what_cannot_be_registered) {
+TEST_P(reactor, descriptors_that_cannot_be_registered) {
   const SocketPair pair;
   auto& reader = make<Reader>();
   EXPECT_EQ(loop().add(-1, Interest::in, reader).error(), std::errc::bad_file_descriptor);

@@ -90,7 +90,7 @@ TEST_P(reactor, no_call_overlaps_and_no_byte_is_lost) {
 }
 
 // One thread is stuck in a handler; the other registrations are served all the same.
-TEST_P(reactor, a_long_call_keeps_nobody_else_waiting) {
+TEST_P(reactor, a_long_call_delays_no_other_registration) {
   const SocketPair slow_pair;
   const SocketPair quick_pair;
   std::atomic<bool> entered{false};

@@ -159,7 +159,7 @@ TEST_P(reactor, a_timer_added_by_another_thread_is_heard) {
   join_threads();
 }
 
-TEST_P(reactor, what_cannot_be_scheduled_or_cancelled) {
+TEST_P(reactor, timers_that_cannot_be_scheduled_or_cancelled) {
   EXPECT_EQ(loop().schedule(std::shared_ptr<EventHandler>{}, Deadline::immediately()).error(),
             std::errc::invalid_argument);
   EXPECT_FALSE(loop().cancel(TimerKey{.index = 7, .generation = 1})) << "there never was one";

@@ -66,7 +66,7 @@ TEST_P(wait_strategy, removed_is_silent) {
   EXPECT_EQ(reports[0].token, token_of(2));
 }
 
-TEST_P(wait_strategy, removing_what_is_not_there) {
+TEST_P(wait_strategy, removing_an_unknown_descriptor) {
   const SocketPair pair;
   EXPECT_FALSE(strategy().remove(pair.ours.get()));
   add(pair.ours.get(), Interest::in, token_of(1));

@@ -207,7 +207,7 @@ TEST_P(wait_strategy, file_without_readiness) {
   }
 }
 
-TEST_P(wait_strategy, short_report_array_starves_nobody) {
+TEST_P(wait_strategy, short_report_array_starves_no_descriptor) {
   constexpr std::uint32_t count = 64;
   constexpr std::size_t array_size = 5;
   const std::vector<SocketPair> pairs(count);

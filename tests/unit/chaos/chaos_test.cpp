@@ -46,7 +46,7 @@ TEST(Chaos, IsNeverChosenUnlessItIsNamed) {
   ASSERT_FALSE(opened.has_value()) << (*opened)->explain();
 }
 
-TEST(Chaos, TellsWhatIsInsideAndWhatItDoes) {
+TEST(Chaos, NamesTheInnerEngineAndTheFaults) {
   ProcessorConfig processor = calm("emulated");
   processor.chaos_seed = 99;
   const auto opened = open(processor);
@@ -62,7 +62,7 @@ TEST(Chaos, TakesTheFirstThatOpens) {
   EXPECT_NE((*opened)->explain().find("around engine=emulated"), std::string::npos);
 }
 
-TEST(Chaos, IsNotPutAroundItselfNorAroundWhatDoesNotOpen) {
+TEST(Chaos, IsNotPutAroundItselfNorAroundAnEngineThatDoesNotOpen) {
   for (const char* inner : {"chaos", "simulated"}) {
     const auto opened = open(calm(inner));
     ASSERT_FALSE(opened.has_value()) << inner;
@@ -247,7 +247,7 @@ TEST_P(ChaosOver, PacketsAndCountersStayWhole) {
   ::close(packets[1]);
 }
 
-TEST_P(ChaosOver, WhatFollowsOneAnotherStaysInOrder) {
+TEST_P(ChaosOver, SuccessiveOperationsStayInOrder) {
   ProcessorConfig processor = calm(GetParam());
   processor.chaos_short = processor.chaos_delay = 50;
   processor.chaos_delay_us = 20;
@@ -293,7 +293,7 @@ TEST_P(ChaosOver, ALongLineIsNoDeepRecursion) {
   }
 }
 
-TEST_P(ChaosOver, AnErrorOfAConnectionLastsAndReachesThePeer) {
+TEST_P(ChaosOver, AnErrorOfAConnectionIsPermanentAndReachesThePeer) {
   ProcessorConfig processor = calm(GetParam());
   processor.chaos_error = 100;
   begin(processor);
@@ -319,7 +319,7 @@ TEST_P(ChaosOver, AnErrorOfAConnectionLastsAndReachesThePeer) {
   EXPECT_EQ(::recv(fd_[1], buffer.data(), buffer.size(), 0), 0);
 }
 
-TEST_P(ChaosOver, AResetEndsWhatIsPendingInTheOtherDirection) {
+TEST_P(ChaosOver, AResetEndsPendingOperationsOfTheOtherDirection) {
   ProcessorConfig processor = calm(GetParam());
   processor.chaos_error = 50;
   std::array<char, 10> buffer{};
@@ -363,7 +363,7 @@ TEST_P(ChaosOver, ALateCancelStillCancels) {
   }
 }
 
-TEST_P(ChaosOver, WhatRestsIsCancelledAtOnce) {
+TEST_P(ChaosOver, DelayedOperationsAreCancelledAtOnce) {
   ProcessorConfig processor = calm(GetParam());
   processor.chaos_delay = 100;
   processor.chaos_delay_us = 10'000'000;

@@ -45,7 +45,7 @@ TEST(ChaosDraws, TheSameSeedDrawsTheSame) {
   EXPECT_NE(course(7), course(8));
 }
 
-TEST(ChaosDraws, NothingIsDrawnWhereNothingIsAskedFor) {
+TEST(ChaosDraws, NothingIsDrawnAtZeroPercent) {
   Asked asked{HandleKind::stream_socket};
   asked.operation.prepare(OperationKind::read_stream, asked.handle);
   Draws draws{config(0)};

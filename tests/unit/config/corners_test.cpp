@@ -39,7 +39,7 @@ TEST(ConfigCorners, AWaitStrategyIsForTheEngineInsideChaos) {
       << account(unused);
 }
 
-TEST(ConfigCorners, SettingsForWhatAutoDidNotFindAreNotedWhenItIsKnown) {
+TEST(ConfigCorners, SettingsForAPartThatAutoDidNotChooseAreNoted) {
   const auto explained = [](Config config) {
     const auto opened = Proactor::open(std::move(config));
     return opened ? (*opened)->explain() : opened.error().reason;

@@ -12,7 +12,7 @@ Config environment_ok(Config base = {}) {
   return parsed.has_value() ? *parsed : Config{};
 }
 
-TEST(ConfigEnvironment, WithoutVariablesItIsWhatTheProgramSaid) {
+TEST(ConfigEnvironment, WithoutVariablesItIsTheProgramsOwn) {
   Config base;
   base.handles_max = 50;
   base.processors = {{.engine = "emulated", .wait = "poll"}};

@@ -144,7 +144,7 @@ TEST(Policy, ALaterSourceMayMakeRoomForARequiredEngine) {
   EXPECT_EQ(engine_wishes(*parsed)[0].engine, "io_uring");
 }
 
-TEST(Policy, WhoGetsWhichRequiredEngine) {
+TEST(Policy, RequiredEnginesFillTheAutoProcessors) {
   Config config = with_engines({"auto", "io_uring", "auto", "auto"});
   config.require = {"io_uring", "emulated"};
   const auto wishes = engine_wishes(config);
@@ -155,7 +155,7 @@ TEST(Policy, WhoGetsWhichRequiredEngine) {
   EXPECT_TRUE(std::all_of(wishes.begin(), wishes.end(), [](auto& wish) { return wish.required; }));
 }
 
-TEST(Policy, PreferIsTheOrderAndTheWishComesBeforeIt) {
+TEST(Policy, PreferIsTheOrderAfterTheNamedEngine) {
   Config config;
   config.prefer = {broken(), "io_uring"};
   const std::size_t builtin = engines::builtin().size();
@@ -180,7 +180,7 @@ TEST(Policy, PreferIsTheOrderAndTheWishComesBeforeIt) {
   EXPECT_EQ(config::candidates(config, {"io_uring", true}, builtin).size(), 1U);
 }
 
-TEST(Policy, WhatCannotBeOpenedIsReplacedWithACode) {
+TEST(Policy, AnEngineThatCannotBeOpenedIsReplacedWithACode) {
   const auto proactor = Proactor::open(with_engines({broken()}));
   ASSERT_TRUE(proactor.has_value()) << proactor.error().reason;
   const std::string text = (*proactor)->explain();
@@ -188,7 +188,7 @@ TEST(Policy, WhatCannotBeOpenedIsReplacedWithACode) {
   EXPECT_NE(text.find("made of paper [kernel_too_old]\n"), std::string::npos) << text;
 }
 
-TEST(Policy, WhatIsRequiredIsNotReplaced) {
+TEST(Policy, ARequiredEngineIsNotReplaced) {
   Config config;
   config.require = {broken()};
   const auto proactor = Proactor::open(config);
@@ -214,7 +214,7 @@ TEST(Policy, AnEngineForOneThreadIsOpenedForNoMore) {
   }
 }
 
-TEST(Policy, ForbiddenEnginesAreNotEvenAsked) {
+TEST(Policy, ForbiddenEnginesAreNotEvenProbed) {
   Config config;
   config.prefer = {broken()};
   config.forbid = {broken()};
@@ -232,7 +232,7 @@ TEST(Policy, ForbiddenEnginesAreNotEvenAsked) {
   EXPECT_EQ(nothing.error().reason_code, ReasonCode::forbidden);
 }
 
-TEST(Policy, AnEngineForOtherWorkIsNotBlamedForThoseThatAreForbidden) {
+TEST(Policy, AnEngineForOtherWorkIsNotBlamedForForbiddenOnes) {
   for (const char* other : {"posix_aio", "simulated"}) {
     Config config;
     for (const auto& engine : registry().engines()) {

@@ -59,7 +59,7 @@ TEST(Registry, OnlyTheEmulatedEngineWaitsByAStrategy) {
 }
 
 // The list's facts, without an open engine, equal the facts that the open engine declares.
-TEST(Registry, FilesOnlyIsWhatTheEngineDeclares) {
+TEST(Registry, FilesOnlyIsDeclaredByTheEngine) {
   const ProcessorConfig config;
   EngineOptions options;
   options.config = &config;
@@ -75,7 +75,7 @@ TEST(Registry, FilesOnlyIsWhatTheEngineDeclares) {
   }
 }
 
-TEST(Registry, AddedPartsStandLastAndMayBeNamed) {
+TEST(Registry, AddedPartsAreLastAndMayBeNamed) {
   ASSERT_FALSE(registry().add("my_wait", no_wait(), "for this test"));
   ASSERT_FALSE(registry().add("my_interrupt", no_interrupt(), "for this test"));
   ASSERT_FALSE(registry().add("my_engine2", no_engine(), "for this test"));

@@ -94,7 +94,7 @@ TEST(ConfigText, ForbidAddsAndNeverAllows) {
   EXPECT_EQ(config.forbid, (std::vector<std::string>{"emulated", "io_uring"}));
 }
 
-TEST(ConfigText, TellsWhereValuesCameFromAndWhatTheyReplaced) {
+TEST(ConfigText, NamesTheSourcesOfValuesAndTheReplacedOnes) {
   Config base;
   base.processors = {{.wait = "poll"}};
   const Config config = parse_ok("wait=epoll,mode=shared", base);
@@ -117,7 +117,7 @@ struct Mistake {
 
 class ConfigTextMistakes : public testing::TestWithParam<Mistake> {};
 
-TEST_P(ConfigTextMistakes, AreNamedWithWhatWouldBeValid) {
+TEST_P(ConfigTextMistakes, AreNamedWithTheValidValues) {
   const Mistake& mistake = GetParam();
   const Result<Config, Failure> parsed = Config::parse(mistake.text, {});
   ASSERT_FALSE(parsed.has_value()) << mistake.text;

@@ -44,7 +44,7 @@ TEST(ConfigValidate, TeamsThatWork) {
   EXPECT_TRUE(config.validate().has_value()) << config.validate().error().reason;
 }
 
-TEST(ConfigNotes, WhatHasNoEffectIsNotedAndNoError) {
+TEST(ConfigNotes, ASettingWithoutEffectIsANoteAndNoError) {
   const Config config =
       parse_ok("engine=io_uring,wait=epoll,threads=4,mode=shared,started_max=10,operations_max=5");
   EXPECT_TRUE(
@@ -57,7 +57,7 @@ TEST(ConfigNotes, WhatHasNoEffectIsNotedAndNoError) {
       << account(config);
 }
 
-TEST(ConfigNotes, OperationsThatNobodyTakesAndProcessorsThatGetNone) {
+TEST(ConfigNotes, OperationsWithoutAProcessorAndProcessorsWithoutOperations) {
   const Config config = parse_ok("operations=stream+accept+connect+datagram;operations=accept");
   EXPECT_TRUE(has_source(
       config, "note: processor 1 is never used: those before it take all its operations"))

@@ -135,7 +135,7 @@ TEST(ConfigXml, FilesAreBoundedLikeDocuments) {
                {too_long.path(), "larger than 1048576"});
 }
 
-TEST(ConfigXml, PrintsOnlyWhatIsSet) {
+TEST(ConfigXml, PrintsOnlySettingsThatAreSet) {
   EXPECT_EQ(Config{}.to_xml(), "<baton />\n");
   Config config;
   config.forbid = {"io_uring", "emulated"};

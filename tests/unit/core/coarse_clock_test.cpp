@@ -31,7 +31,7 @@ TEST(CoarseClock, ItsOwnEndIsNoEvent) {
   EXPECT_LE(age_of(end - seconds{2}, end + seconds{3}), seconds{5} + milliseconds{17});
 }
 
-TEST(CoarseClock, WhatStartedAfterTheQuestionIsNew) {
+TEST(CoarseClock, OperationsStartedAfterTheQueryAreNew) {
   EXPECT_EQ(age_of(seconds{11}, seconds{10}), Duration{0});
 }
 

@@ -55,7 +55,7 @@ TEST_P(Glances, AForeignLoopSeesACompletion) {
   proactor.close_detached(**handle);
 }
 
-TEST_P(Glances, WhatARingHasCompletedIsSeenWithoutACall) {
+TEST_P(Glances, CompletionsOfARingAreSeenWithoutACall) {
   auto opened = Proactor::open(*Config::parse(GetParam(), {}));
   if (!opened) GTEST_SKIP() << opened.error().reason;
   Proactor& proactor = **opened;

@@ -61,7 +61,7 @@ TEST(HandleTable, is_full_at_its_bound_and_takes_again_after_a_release) {
   for (Handle* handle : handles) table.release(*handle);
 }
 
-TEST(HandleTable, visits_what_is_open) {
+TEST(HandleTable, visits_open_handles) {
   HandleTable table{8, real};
   Handle* a = take(table);
   Handle* b = take(table);

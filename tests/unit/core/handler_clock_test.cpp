@@ -46,14 +46,14 @@ class HandlerClockTest : public testing::TestWithParam<bool> {
   HandlerClock clock_{system_, coarse_, longest_, &slow_};
 };
 
-TEST_P(HandlerClockTest, ASlowOneIsCountedAndToldInFull) {
+TEST_P(HandlerClockTest, ASlowOneIsCountedWithItsFullLength) {
   batch(5 * ms, 10);
   EXPECT_EQ(slow_.get(), 1U);
   EXPECT_NEAR(static_cast<double>(longest_.get()), 5.0 * ms, 1.0);
   EXPECT_EQ(coarse_.tick(), CoarseClock::tick_of(now_ns));
 }
 
-TEST_P(HandlerClockTest, OfThoseThatAreNotSlowTheMeanCounts) {
+TEST_P(HandlerClockTest, TheMeanCountsHandlersThatAreNotSlow) {
   batch(1'000, 10);
   EXPECT_EQ(slow_.get(), 0U);
   EXPECT_NEAR(static_cast<double>(longest_.get()), 100.0, 1.0);
@@ -70,7 +70,7 @@ TEST_P(HandlerClockTest, OneBatchBeginsWhereTheLastHasEnded) {
   EXPECT_LE(longest_.get(), static_cast<std::uint64_t>(3 * ms));
 }
 
-TEST_P(HandlerClockTest, WhatTheyStartIsStampedByTheLastLook) {
+TEST_P(HandlerClockTest, TheirStartsAreStampedByTheLastLook) {
   batch(1'000);
   now_ns += 100 * ms;  // asleep
   if (GetParam()) {    // and the ticks went on: more than were ever fresh
@@ -82,7 +82,7 @@ TEST_P(HandlerClockTest, WhatTheyStartIsStampedByTheLastLook) {
   EXPECT_EQ(coarse_.tick(), CoarseClock::tick_of(now_ns));
 }
 
-TEST_P(HandlerClockTest, WhatIsAsShortAsOthersWereNeedsNoLook) {
+TEST_P(HandlerClockTest, AHandlerAsShortAsTheOthersNeedsNoLook) {
   batch(900'000);  // the longest
   if (!GetParam()) {
     EXPECT_EQ(looks, 2U) << "without ticks the clock is all there is";
@@ -97,7 +97,7 @@ TEST_P(HandlerClockTest, WhatIsAsShortAsOthersWereNeedsNoLook) {
   EXPECT_EQ(slow_.get(), 0U);
 }
 
-TEST_P(HandlerClockTest, KnowsWhatWasBrief) {
+TEST_P(HandlerClockTest, KnowsBriefHandlers) {
   static_cast<void>(clock_.begin());
   EXPECT_FALSE(clock_.were_brief(0, 0)) << "nothing is known yet";
   now_ns += 100 * 16'000;

@@ -52,7 +52,7 @@ TEST(HandlerLength, ManyMakeUpForHowShortTheyAre) {
   EXPECT_TRUE(length.worth_a_thread(4));
 }
 
-TEST(HandlerLength, OneThatLastsIsWorthAThread) {
+TEST(HandlerLength, ALongOneIsWorthAThread) {
   const HandlerLength length = after(1'000, 100'000);
   EXPECT_TRUE(length.lasts());
   EXPECT_TRUE(length.worth_a_thread(1));

@@ -221,7 +221,7 @@ TEST_F(LaneLoopTest, a_mailed_timer_that_is_not_wanted_any_more_ends_at_once) {
 // -- requests -------------------------------------------------------------------------------------
 
 // Its record stays out of use until the lane has unlinked it.
-TEST_F(LaneLoopTest, what_is_asked_of_a_handle_that_has_gone_is_void) {
+TEST_F(LaneLoopTest, requests_to_a_closed_handle_are_void) {
   open();
   Handle& socket = handle();
   const std::uint32_t before = socket.generation();
@@ -242,7 +242,7 @@ TEST_F(LaneLoopTest, what_is_asked_of_a_handle_that_has_gone_is_void) {
 }
 
 // In the order of their calls, mail and requests.
-TEST_F(LaneLoopTest, a_close_ends_what_was_mailed_before_it_and_refuses_what_comes_after) {
+TEST_F(LaneLoopTest, a_close_ends_earlier_mail_and_refuses_later_mail) {
   open();
   Handle& socket = handle();
   prepare_read(one_, socket);
@@ -260,7 +260,7 @@ TEST_F(LaneLoopTest, a_close_ends_what_was_mailed_before_it_and_refuses_what_com
   EXPECT_EQ(two_.error(), errc::handle_closed);
 }
 
-TEST_F(LaneLoopTest, a_cancel_that_is_asked_again_keeps_the_place_of_what_has_none) {
+TEST_F(LaneLoopTest, a_repeated_cancel_keeps_its_place) {
   open();
   engine().cancel_answer = CancelAnswer::completed;
   Handle& socket = handle();
@@ -316,7 +316,7 @@ TEST(CancelWanted, is_of_one_activation) {
 
 // -- closing --------------------------------------------------------------------------------------
 
-TEST_F(LaneLoopTest, a_close_tells_what_the_system_has_answered) {
+TEST_F(LaneLoopTest, a_close_reports_the_systems_answer) {
   open();
   for (const int error : {0, EIO, EINTR}) {
     close_error = error;
@@ -601,7 +601,7 @@ TEST_F(LaneLoopTest, an_exception_of_a_post_comes_through) {
   EXPECT_EQ(one_.state(), State::completed);
 }
 
-TEST_F(LaneLoopTest, a_dedicated_leader_hears_of_what_its_engine_had_no_room_for) {
+TEST_F(LaneLoopTest, a_dedicated_leader_learns_of_starts_that_its_engine_had_no_room_for) {
   part_ = part(Mode::per_thread, 0, false, {.operations = {OperationKind::write_stream}});
   other_ = part(Mode::dedicated, 1, true);
   open({&part_, &other_});

@@ -134,7 +134,7 @@ TEST_F(LedgerTest, a_handle_that_is_closing_takes_no_more) {
   expect_balance();
 }
 
-TEST_F(LedgerTest, what_a_stop_refuses_depends_on_what_was_stopped) {
+TEST_F(LedgerTest, a_stop_refuses_later_starts_by_what_was_stopped) {
   open_shared();
   Handle& listener = handle(HandleKind::listener);
   prepare(one_, listener, OperationKind::accept);
@@ -230,7 +230,7 @@ TEST_F(LedgerTest, without_room_an_operation_is_deferred_and_others_behind_it) {
 
 // -- submitted and deferred -----------------------------------------------------------------------
 
-TEST_F(LedgerTest, what_is_complete_at_once_is_counted_so) {
+TEST_F(LedgerTest, immediate_completions_are_counted) {
   open_shared();
   Handle& socket = handle();
   prepare(one_, socket);
@@ -242,7 +242,7 @@ TEST_F(LedgerTest, what_is_complete_at_once_is_counted_so) {
   expect_balance();
 }
 
-TEST_F(LedgerTest, a_busy_engine_defers_what_nobody_has_cancelled) {
+TEST_F(LedgerTest, a_busy_engine_defers_operations_that_are_not_cancelled) {
   open_shared();
   Handle& socket = handle();
   prepare(one_, socket);
@@ -284,7 +284,7 @@ TEST_F(LedgerTest, a_deferred_operation_whose_handle_is_not_taken_completes) {
   expect_balance();
 }
 
-TEST_F(LedgerTest, a_leader_that_waits_is_told_of_room) {
+TEST_F(LedgerTest, a_leader_that_waits_is_notified_of_room) {
   open_shared(true, {.started_max = 1});
   for (const SeatState state : {SeatState::awake, SeatState::waiting}) {
     processor().seat.interrupted = false;
@@ -296,7 +296,7 @@ TEST_F(LedgerTest, a_leader_that_waits_is_told_of_room) {
   }
 }
 
-TEST_F(LedgerTest, a_dedicated_leader_is_always_told_of_room) {
+TEST_F(LedgerTest, a_dedicated_leader_is_always_notified_of_room) {
   part_ = part(Mode::dedicated, 0, true, {.started_max = 1});
   // In a team with lanes the mutex guards the accounts, and no thread holds it here.
   open(true, {part_.processor.get()});
@@ -304,7 +304,7 @@ TEST_F(LedgerTest, a_dedicated_leader_is_always_told_of_room) {
   EXPECT_EQ(engine().interrupted, 1);
 }
 
-TEST_F(LedgerTest, the_thread_of_a_lane_need_not_be_told_of_room) {
+TEST_F(LedgerTest, the_thread_of_a_lane_needs_no_notification_of_room) {
   part_ = part(Mode::per_thread, 0, false, {.started_max = 1});
   open(true, {part_.processor.get()});
   make_room(SeatState::waiting);
@@ -381,7 +381,7 @@ TEST_F(LedgerTest, timers_come_when_they_are_due_and_can_be_cancelled_until_then
 
 // -- cancel ---------------------------------------------------------------------------------------
 
-TEST_F(LedgerTest, a_cancel_does_what_the_engine_answers) {
+TEST_F(LedgerTest, a_cancel_follows_the_engines_answer) {
   open_shared();
   Handle& socket = handle();
   EXPECT_FALSE(ledger_->cancel(lane_, socket)) << "nothing is there";
@@ -566,7 +566,7 @@ TEST_F(LedgerTest, results_keep_their_order_whatever_they_are) {
 // -- close ----------------------------------------------------------------------------------------
 
 // The leader has taken the first from its engine, and is on its way to the mutex.
-TEST_F(LedgerTest, what_completes_in_its_start_does_not_overtake_what_the_leader_brings) {
+TEST_F(LedgerTest, a_completion_in_a_start_does_not_overtake_the_leaders) {
   using enum OperationKind;
   for (const auto& [first, second, in_order] :
        {std::tuple{write_stream, write_stream, true}, std::tuple{write_stream, shutdown, true},
@@ -594,7 +594,7 @@ TEST_F(LedgerTest, what_completes_in_its_start_does_not_overtake_what_the_leader
 
 // Another thread cancels it between its admission and its submit. The earlier read may wait for
 // ever.
-TEST_F(LedgerTest, what_is_cancelled_in_its_start_waits_for_nothing) {
+TEST_F(LedgerTest, an_operation_cancelled_in_its_start_waits_for_nothing) {
   for (const Submission answer : {Submission::completed, Submission::busy}) {
     open_shared();
     Handle& socket = handle();
@@ -614,7 +614,7 @@ TEST_F(LedgerTest, what_is_cancelled_in_its_start_waits_for_nothing) {
 }
 
 // Two threads start one after the other, and the second is the first to take the mutex again.
-TEST_F(LedgerTest, what_is_complete_in_two_starts_keeps_their_order) {
+TEST_F(LedgerTest, completions_of_two_starts_keep_their_order) {
   open_shared();
   Handle& socket = handle();
   Operation three;
@@ -631,7 +631,7 @@ TEST_F(LedgerTest, what_is_complete_in_two_starts_keeps_their_order) {
   expect_balance();
 }
 
-TEST_F(LedgerTest, what_is_behind_waits_for_its_own_handle_only) {
+TEST_F(LedgerTest, a_queued_start_waits_for_its_own_handle_only) {
   open_shared();
   Operation others[2];
   Handle& socket = handle();
@@ -653,7 +653,7 @@ TEST_F(LedgerTest, what_is_behind_waits_for_its_own_handle_only) {
   expect_balance();
 }
 
-TEST_F(LedgerTest, a_close_waits_for_what_is_pending_and_for_its_handler) {
+TEST_F(LedgerTest, a_close_waits_for_pending_operations_and_their_handlers) {
   open_shared();
   Handle& socket = handle();
   prepare(one_, socket);
@@ -680,7 +680,7 @@ TEST_F(LedgerTest, a_close_of_everything_is_one_lanes) {
   EXPECT_EQ(Access::phase(elsewhere), Access::Phase::open);
 }
 
-TEST_F(LedgerTest, a_handle_is_detached_by_whoever_may) {
+TEST_F(LedgerTest, a_handle_is_detached_by_an_allowed_thread) {
   open_shared();
   Handle& socket = handle();
   // Attached by the way of a deferred start.

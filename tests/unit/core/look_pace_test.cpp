@@ -14,7 +14,7 @@ void all_moved(LookPace& pace, int looks) {
   for (int i = 0; i < looks; ++i) pace.all_moved();
 }
 
-TEST(LookPace, BeginsAsOftenAsAskedFor) {
+TEST(LookPace, BeginsAtTheConfiguredPace) {
   const LookPace pace{milliseconds{3}};
   EXPECT_EQ(pace.now(), milliseconds{3});
   EXPECT_EQ(pace.shortest(), milliseconds{3});
@@ -33,7 +33,7 @@ TEST(LookPace, BecomesRarerWhileAllMovesUpToABound) {
   EXPECT_EQ(pace.shortest(), milliseconds{1});
 }
 
-TEST(LookPace, IsAsOftenAsAskedForWhenSomethingWasStuck) {
+TEST(LookPace, ReturnsToTheConfiguredPaceAfterAStuckHandler) {
   LookPace pace{milliseconds{1}};
   all_moved(pace, many);
   pace.was_stuck();

@@ -182,7 +182,7 @@ TEST_F(Calls, cancel_finds_something_only_where_something_is_pending) {
   }
 }
 
-TEST_F(Calls, cancel_wait_answers_when_the_result_is_there_though_nobody_runs_handlers) {
+TEST_F(Calls, cancel_wait_returns_with_the_result_though_no_thread_runs_handlers) {
   bring_to(State::deferred);
   EXPECT_EQ(proactor_->cancel_wait(operation_[0], operation_[0].activation(),
                                    Deadline::after(60s, proactor_->now())),

@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 void a_handler(Operation&) {}
 
-TEST(PendingReport, SaysWhatIsKnownAndNoMore) {
+TEST(PendingReport, ShowsOnlyKnownFacts) {
   PendingReport report;
   report.matching = 40;
   report.queued = 3;
@@ -73,7 +73,7 @@ TEST(PendingShare, KeepsTheOldestAndCountsTheOthers) {
   }
 }
 
-TEST(PendingShare, IsBoundedHoweverMuchIsAskedFor) {
+TEST(PendingShare, IsBoundedForEveryQuery) {
   PendingShare share{{.shown = ~std::size_t{0}}, 10};
   const Lane lane;
   Operation timer;

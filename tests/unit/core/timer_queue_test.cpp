@@ -173,7 +173,7 @@ TEST(TimerQueue, sorts_all_times_there_are) {
 }
 
 // Timers of an hour, postponed repeatedly, and not popped until they are due.
-TEST(TimerQueue, what_is_put_off_is_due_at_its_last_time) {
+TEST(TimerQueue, a_deferred_timer_is_due_at_its_last_time) {
   constexpr std::size_t population = 1'000;
   constexpr std::int64_t hour = 3'600'000'000'000;
   const auto timers = std::make_unique<Operation[]>(population);
@@ -201,7 +201,7 @@ TEST(TimerQueue, what_is_put_off_is_due_at_its_last_time) {
 
 // A request for the nearest timer sorts them. Then some are postponed, others are cancelled, and
 // more timers than there are come before them, which moves all of them once more.
-TEST(TimerQueue, what_was_sorted_may_still_change) {
+TEST(TimerQueue, sorted_timers_may_still_change) {
   constexpr std::size_t sorted = 40;
   for (const std::size_t added : {std::size_t{0}, std::size_t{10}, std::size_t{300}}) {
     const auto timers = std::make_unique<Operation[]>(sorted + added);

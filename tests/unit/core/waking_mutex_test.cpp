@@ -71,7 +71,7 @@ TEST_F(WakingMutexTest, WakesEachOnce) {
   EXPECT_EQ(woken_.size(), 3U);
 }
 
-TEST_F(WakingMutexTest, WhoIsSignalledAlreadyIsNotWokenTwice) {
+TEST_F(WakingMutexTest, ASignalledThreadIsNotWokenTwice) {
   ParkingSlot slot;
   slot.unpark(system_);
   EXPECT_EQ(woken_.size(), 1U);

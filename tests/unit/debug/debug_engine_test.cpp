@@ -142,7 +142,7 @@ class Pages {
   char* first = nullptr;
 };
 
-TEST(DebugEngine, MemoryThatIsNotThereIsPassedOnAndTheRestIsCopied) {
+TEST(DebugEngine, MissingMemoryIsPassedOnAndTheRestIsCopied) {
   const Pages pages(PROT_NONE);
   Watched watched;
   const std::array<MutableBuffer, 2> list{MutableBuffer{pages.first + Pages::page, 8},
@@ -167,7 +167,7 @@ TEST(DebugEngine, MemoryThatIsOnlyPartlyWritableIsPassedOnAsItWas) {
   watched.wait();
 }
 
-TEST(DebugEngine, ABufferThatStandsInAListTwiceIsOneCopy) {
+TEST(DebugEngine, ABufferTwiceInAListIsOneCopy) {
   Watched watched;
   const std::array<MutableBuffer, 2> list{MutableBuffer{watched.buffer},
                                           MutableBuffer{watched.buffer}};
@@ -243,7 +243,7 @@ TEST(DebugEngine, EachPartOfAListIsWatched) {
   }
 }
 
-TEST(DebugEngine, AnOldDoubleOfWhatWasStartedAgainIsAnEnginesBug) {
+TEST(DebugEngine, AnOldDoubleOfARestartedOperationIsAnEnginesBug) {
   Watched watched;
   static_cast<void>(watched.engine->submit(watched.operation, nullptr));
   Operation* const old = watched.tamed->inside;
@@ -258,7 +258,7 @@ TEST(DebugEngine, AnOldDoubleOfWhatWasStartedAgainIsAnEnginesBug) {
   watched.wait();
 }
 
-TEST(DebugEngine, WithoutOneADestroyedOperationIsStillToldOf) {
+TEST(DebugEngine, WithoutOneADestroyedOperationIsStillReported) {
   {
     const Watched gone;
   }  // it has asked to be called
@@ -278,7 +278,7 @@ TEST(DebugEngine, WithoutOneADestroyedOperationIsStillToldOf) {
   ::close(fd[1]);
 }
 
-TEST(DebugEngine, WhatComesOutTwiceIsAnEnginesBug) {
+TEST(DebugEngine, ASecondCompletionIsAnEnginesBug) {
   Watched watched;
   static_cast<void>(watched.engine->submit(watched.operation, nullptr));
   watched.wait();
@@ -363,7 +363,7 @@ TEST(DebugEngine, AWriteBeforeTheBufferIsAnEnginesBug) {
       "wrote outside the buffer it was given");
 }
 
-TEST(DebugEngine, ASecondSubmitOfWhatIsInsideIsAMistake) {
+TEST(DebugEngine, ASecondSubmitOfAPendingOperationIsAMistake) {
   Watched watched;
   static_cast<void>(watched.engine->submit(watched.operation, nullptr));
   EXPECT_DEATH(static_cast<void>(watched.engine->submit(watched.operation, nullptr)),

@@ -135,7 +135,7 @@ class DebugMode : public testing::TestWithParam<std::string> {
 
 // -- correct programs -----------------------------------------------------------------------------
 
-TEST_P(DebugMode, TellsThatItIsOn) {
+TEST_P(DebugMode, ReportsThatItIsOn) {
   World world{GetParam()};
   EXPECT_NE(world.proactor().explain().find(" debug=1"), std::string::npos);
 }
@@ -189,7 +189,7 @@ TEST_P(DebugMode, ACancelledOperationMayBeDestroyedAfterItsHandler) {
   buffer.reset();
 }
 
-TEST_P(DebugMode, MemoryThatIsNoneFailsAsWithoutIt) {
+TEST_P(DebugMode, InvalidMemoryFailsAsWithoutIt) {
   World world{GetParam()};
   Handle& handle = world.handle();
   Operation operation;

@@ -104,7 +104,7 @@ TEST_F(demux_borrowed, one_change_a_report) {
   EXPECT_FALSE(registered(pair.ours.get()));
 }
 
-TEST_F(demux_borrowed, what_has_reported_is_silent_to_the_end) {
+TEST_F(demux_borrowed, a_reported_descriptor_is_silent_to_the_end) {
   SocketPair pair;
   ASSERT_FALSE(demux().attach(5, pair.ours.get(), borrowed));
   EXPECT_FALSE(watch(5));
@@ -121,7 +121,7 @@ TEST_F(demux_borrowed, what_has_reported_is_silent_to_the_end) {
 }
 
 // A hang-up of a descriptor that is not watched any more, whatever the reason.
-TEST_F(demux_borrowed, what_is_let_go_before_it_reports_is_not_registered) {
+TEST_F(demux_borrowed, a_watch_dropped_before_its_report_is_not_registered) {
   SocketPair pair;
   ASSERT_FALSE(demux().attach(5, pair.ours.get(), borrowed));
   EXPECT_FALSE(watch(5));
@@ -134,7 +134,7 @@ TEST_F(demux_borrowed, what_is_let_go_before_it_reports_is_not_registered) {
   demux().detach(5);
 }
 
-TEST_F(demux_borrowed, what_was_not_reported_is_watched_on) {
+TEST_F(demux_borrowed, an_unreported_interest_stays_watched) {
   const SocketPair pair;
   pair.fill();
   ASSERT_FALSE(demux().attach(5, pair.ours.get(), borrowed));
@@ -255,7 +255,7 @@ TEST_F(demux_borrowed, a_file_comes_back_under_its_number) {
   }
 }
 
-TEST_F(demux_borrowed, one_that_was_registered_twice_is_told_so) {
+TEST_F(demux_borrowed, one_that_was_registered_twice_gets_an_error) {
   const SocketPair pair;
   ASSERT_FALSE(demux().attach(5, pair.ours.get()));
   ASSERT_FALSE(demux().attach(6, pair.ours.get()));

@@ -266,7 +266,7 @@ TEST(demux_cost, an_edge_is_registered_once_for_both) {
 }
 
 // A borrowed descriptor is its owner's as soon as nothing is watched.
-TEST(demux_cost, what_is_let_go_is_not_registered) {
+TEST(demux_cost, a_dropped_watch_is_not_registered) {
   for (const Trigger trigger : {Trigger::level, Trigger::edge, Trigger::one_shot}) {
     const SocketPair pair;
     pair.fill();
@@ -391,7 +391,7 @@ TEST(demux_stale, a_report_of_a_former_life_is_dropped_and_counted) {
   demux->detach(5);
 }
 
-TEST(demux_stale, what_nobody_watches_is_not_shown) {
+TEST(demux_stale, unwatched_changes_are_not_shown) {
   const SocketPair pair;
   script() = {};
   auto demux = opened("scripted");
@@ -446,7 +446,7 @@ TEST_F(demux_edge, readiness_of_the_other_direction_is_remembered) {
   EXPECT_EQ(watch(*demux_, 5, Interest::out), Watch::armed);
 }
 
-TEST_F(demux_edge, what_was_ready_before_it_was_watched_is_not_lost) {
+TEST_F(demux_edge, readiness_before_the_watch_is_not_lost) {
   const SocketPair other;
   other.make_readable();
   ASSERT_FALSE(demux_->attach(6, other.ours.get()));
@@ -454,14 +454,14 @@ TEST_F(demux_edge, what_was_ready_before_it_was_watched_is_not_lost) {
   demux_->detach(6);
 }
 
-TEST_F(demux_edge, an_edge_nobody_watches_is_not_lost) {
+TEST_F(demux_edge, an_unwatched_edge_is_not_lost) {
   demux_->drop(5, Interest::in);
   pair_.make_readable();
   EXPECT_TRUE(wait(*demux_).empty());
   EXPECT_EQ(watch(*demux_, 5, Interest::in), Watch::try_now);
 }
 
-TEST_F(demux_edge, a_report_nobody_wanted_is_not_lost) {
+TEST_F(demux_edge, an_unwanted_report_is_not_lost) {
   pair_.make_readable();
   ASSERT_EQ(wait_long(*demux_).size(), 1U);
   demux_->drop(5, Interest::in);
@@ -469,7 +469,7 @@ TEST_F(demux_edge, a_report_nobody_wanted_is_not_lost) {
 }
 
 // A client that does not read to the end gets another report, because the edge will not repeat.
-TEST_F(demux_edge, what_was_not_read_is_not_lost) {
+TEST_F(demux_edge, unread_bytes_are_not_lost) {
   for (int i = 0; i < 5; ++i) pair_.make_readable();
   ASSERT_EQ(wait_long(*demux_).size(), 1U);
   for (int i = 0; i < 5; ++i) {
@@ -588,7 +588,7 @@ TEST_P(demux_running_wait, sees_what_is_watched_meanwhile) {
 
 // A wait over a fixed set keeps the file open inside the kernel; detach ends that wait, so that the
 // close takes effect and the peer sees the end.
-TEST_P(demux_running_wait, lets_go_of_what_is_detached) {
+TEST_P(demux_running_wait, releases_detached_descriptors) {
   SocketPair pair;
   auto demux = opened(GetParam());
   ASSERT_FALSE(demux->attach(5, pair.ours.get()));

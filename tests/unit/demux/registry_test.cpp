@@ -91,7 +91,7 @@ TEST(demux_registry, bad_names_and_taken_names) {
 }
 
 // A name is registered once: the first registration stays.
-TEST(demux_registry, strategies_know_what_is_registered) {
+TEST(demux_registry, strategies_know_the_registered_descriptors) {
   const Fd fd(::dup(0));
   for (const char* const name : {"poll", "select", "rt_signals"}) {
     const auto strategy = demux::find_wait_strategy(name)->factory({});

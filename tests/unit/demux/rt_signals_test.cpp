@@ -343,7 +343,7 @@ TEST(rt_signals_stale, are_one_report_together) {
   EXPECT_EQ(wait(*strategy).size(), 1U);
 }
 
-TEST(rt_signals_stale, are_nobodys_when_the_number_is_gone) {
+TEST(rt_signals_stale, belong_to_no_handle_when_the_number_is_gone) {
   auto strategy = opened();
   SocketPair pair;
   add(*strategy, pair);
@@ -654,7 +654,7 @@ Config with(Mode mode, const std::string& interrupt = "auto") {
   return config;
 }
 
-TEST(rt_signals_mode, shared_is_refused_and_told_what_to_do) {
+TEST(rt_signals_mode, shared_is_refused_with_advice) {
   Config config = with(Mode::shared);
   auto replaced = Proactor::open(config);
   for (const auto& engine : registry().engines()) {

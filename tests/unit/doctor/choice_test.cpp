@@ -8,7 +8,7 @@ namespace {
 
 using enum Mode;
 
-TEST(Cost, IsTheGeometricMeanOfWhatCounts) {
+TEST(Cost, IsTheGeometricMeanOfTheNumbersThatCount) {
   MadeUp m;
   EXPECT_DOUBLE_EQ(cost_of(m.sockets, {2, 8, 1e9}), 4);
   EXPECT_DOUBLE_EQ(median({3, 1, 2}), 2);
@@ -155,7 +155,7 @@ TEST(Files, FileEngineBecomesTheSecondHalfOfATeam) {
   EXPECT_EQ(r.config.processors[1].mode, dedicated);
 }
 
-TEST(Files, DecideBetweenThoseThatAreATieForSockets) {
+TEST(Files, DecideATieOfTheSockets) {
   MadeUp m;
   const auto a = m.row("a", "");
   const auto b = m.row("b", "");
@@ -193,7 +193,7 @@ TEST(Files, WithoutNumbersAFileEngineHelpsOneThatCannot) {
   EXPECT_EQ(r.files->what, (Combination{f, shared}));
 }
 
-TEST(Files, StrengthsOfOthersAreTold) {
+TEST(Files, StrengthsOfOthersAreNamed) {
   MadeUp m;
   const auto a = m.row("a", "");
   const auto f = m.row("f", "", false);
@@ -204,7 +204,7 @@ TEST(Files, StrengthsOfOthersAreTold) {
   EXPECT_NE(m.said().find("does better: time, direct 0.25 x."), std::string::npos);
 }
 
-TEST(Sureness, RoundsThatDisagreeAreTold) {
+TEST(Sureness, RoundsThatDisagreeAreNoted) {
   MadeUp m;
   const auto a = m.row("a", "");
   const auto b = m.row("b", "");
@@ -223,7 +223,7 @@ TEST(Threads, FollowTheQuota) {
   EXPECT_EQ(m.recommended().config.processors.front().threads, 2U);
 }
 
-TEST(Sureness, FewRoundsAreToldAndForbiddenStaysForbidden) {
+TEST(Sureness, FewRoundsAreNotedAndForbiddenStaysForbidden) {
   MadeUp m;
   const auto a = m.row("a", "");
   m.measured(a, shared, {1});

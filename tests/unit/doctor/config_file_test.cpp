@@ -84,7 +84,7 @@ TEST_F(ConfigFileTest, ExistingOneIsRefusedUnlessForced) {
   EXPECT_EQ(files(), 1U);
 }
 
-TEST_F(ConfigFileTest, OneThatCameMeanwhileIsKept) {
+TEST_F(ConfigFileTest, AFileThatAppearedMeanwhileIsKept) {
   ASSERT_TRUE(check_one_step(file_, Existing::refuse).has_value());
   std::ofstream(file_) << "mine";
   const auto done = write_in_one_step(file_, Existing::refuse, "new");
@@ -105,7 +105,7 @@ TEST_F(ConfigFileTest, NothingButARegularFileIsReplaced) {
   EXPECT_EQ(files(), 2U);
 }
 
-TEST_F(ConfigFileTest, FolderThatIsNotThereIsTold) {
+TEST_F(ConfigFileTest, AMissingFolderIsReported) {
   const auto possible = check_one_step(folder_ + "/missing/baton.xml", Existing::refuse);
   ASSERT_FALSE(possible.has_value());
   EXPECT_NE(possible.error().reason.find("cannot write"), std::string::npos);

@@ -33,7 +33,7 @@ class Tree {
   std::string root_;
 };
 
-TEST(KernelVersion, IsTheReleaseWithoutWhatTheDistributionAdds) {
+TEST(KernelVersion, IsTheReleaseWithoutTheDistributionsSuffix) {
   EXPECT_EQ(kernel_version("6.18.44-fc-v595", "#1 SMP", ""), "6.18.44");
   EXPECT_EQ(kernel_version("6.8", "#1", ""), "6.8");
 }

@@ -28,7 +28,7 @@ TEST(Table, GroupIsAsGoodAsItsWorstOperation) {
   EXPECT_TRUE(m.rows[a].serves_files());
 }
 
-TEST(Table, RefusalSaysWhatTheSystemLacksBeforeWhatAModeLacks) {
+TEST(Table, RefusalNamesTheSystemsLackBeforeTheModes) {
   MadeUp m;
   const auto a = m.row("a", "");
   m.refuse(a, "denied_seccomp");

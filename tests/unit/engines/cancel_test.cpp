@@ -87,7 +87,7 @@ TEST_P(Cancels, tells_what_was_moved) {
   ::close(pair.peer);
 }
 
-TEST_P(Cancels, what_is_complete_is_too_late) {
+TEST_P(Cancels, a_cancel_after_the_completion_is_too_late) {
   const Pair pair = stream_pair();
   Handle* const handle = driver.adopt(pair.ours, HandleKind::stream_socket);
   Operation write;

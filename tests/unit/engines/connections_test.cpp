@@ -35,7 +35,7 @@ Endpoint name_of(int fd) {
   return name;
 }
 
-TEST_P(Connections, accept_tells_the_peer) {
+TEST_P(Connections, accept_reports_the_peer) {
   Endpoint address;
   Handle* const door = driver.adopt(listener(address), HandleKind::listener);
   Endpoint peer;
@@ -71,7 +71,7 @@ TEST_P(Connections, several_accepts_are_served_together) {
   for (const int fd : fds) ::close(fd);
 }
 
-TEST_P(Connections, connect_to_somebody_and_to_nobody) {
+TEST_P(Connections, connect_with_and_without_a_listener) {
   Endpoint address;
   const int door = listener(address);
   Handle* const handle = driver.adopt(tcp_socket(SOCK_NONBLOCK), HandleKind::stream_socket);
@@ -221,7 +221,7 @@ TEST_P(Connections, accept_outlives_every_shortage) {
   }
 }
 
-TEST_P(Connections, who_cannot_be_accepted_is_told) {
+TEST_P(Connections, a_client_that_cannot_be_accepted_sees_the_end) {
   Endpoint address;
   Handle* const door = driver.adopt(listener(address), HandleKind::listener);
   Operation accept;
@@ -236,7 +236,7 @@ TEST_P(Connections, who_cannot_be_accepted_is_told) {
   EXPECT_EQ(driver.cancel(accept), CancelAnswer::completed) << "also while it rests";
 }
 
-TEST_P(Connections, all_who_cannot_be_accepted_are_told) {
+TEST_P(Connections, all_clients_that_cannot_be_accepted_see_the_end) {
   Endpoint address;
   Handle* const door = driver.adopt(listener(address), HandleKind::listener);
   Operation accept;
@@ -343,7 +343,7 @@ TEST_P(Connections, a_blocking_listener_is_looked_at_before_each_accept) {
   ::close(fd);
 }
 
-TEST_P(Connections, a_blocking_listener_blocks_nobody) {
+TEST_P(Connections, a_blocking_listener_blocks_no_other_operation) {
   Endpoint address;
   const int fd = listener(address, false);
   Handle* const door = driver.borrow(fd, HandleKind::listener);

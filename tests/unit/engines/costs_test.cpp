@@ -71,7 +71,7 @@ TEST_F(Costs, one_wait_serves_many_connections) {
   for (const Pair& each : pairs) ::close(each.peer);
 }
 
-TEST_F(Costs, interest_is_dropped_when_a_report_finds_nobody) {
+TEST_F(Costs, interest_is_dropped_when_a_report_finds_no_operation) {
   echo();
   faults().clear();
   driver.expect_nothing();

@@ -63,7 +63,7 @@ TEST_P(Files, beyond_four_gibibytes) {
   }
 }
 
-TEST_P(Files, what_is_in_the_cache_needs_no_thread) {
+TEST_P(Files, cached_bytes_need_no_thread) {
   ASSERT_EQ(::pwrite(handle->native(), "hello", 5, 0), 5);
   char buffer[5];
   Operation read;
@@ -81,7 +81,7 @@ TEST_P(Files, what_is_in_the_cache_needs_no_thread) {
 }
 
 // Direct, synchronous or long requests, whether or not the pages are in the cache.
-TEST_P(Files, what_lasts_is_for_a_worker) {
+TEST_P(Files, a_long_operation_is_for_a_worker) {
   constexpr std::size_t long_size = limits::copied_in_start_max + 1;
   std::string text(long_size + 0x1000, 'x');
   Operation operation;
@@ -312,7 +312,7 @@ TEST_P(Files, a_device_without_readiness) {
   EXPECT_EQ(*write.result(), 1U);
 }
 
-TEST_P(Files, what_no_file_can) {
+TEST_P(Files, operations_that_no_file_has) {
   char buffer[4];
   Operation operation;
   operation.prepare(OperationKind::accept, handle);
@@ -388,7 +388,7 @@ TEST_F(Held, sync_waits_for_earlier_writes_and_later_ones_do_not_wait_for_it) {
   ASSERT_TRUE(driver.run(late));
 }
 
-TEST_F(Held, cancel_of_what_is_queued_and_of_what_runs) {
+TEST_F(Held, cancel_of_a_queued_and_of_a_running_request) {
   faults().close_gate();
   std::array<Operation, 4> writes;
   for (std::size_t i = 0; i < writes.size(); ++i) {

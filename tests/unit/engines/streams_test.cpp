@@ -55,7 +55,7 @@ TEST_P(Streams, read_waits_for_data_and_then_for_the_end) {
   EXPECT_EQ(*read.result(), 0U);
 }
 
-TEST_P(Streams, what_a_short_buffer_left_is_read_by_the_next) {
+TEST_P(Streams, a_short_buffer_leaves_the_rest_to_the_next_read) {
   const Connected connected{driver};
   connected.send("abcdef");
   char buffer[2];
@@ -429,7 +429,7 @@ TEST_P(Streams, both_directions_do_not_know_each_other) {
   ASSERT_TRUE(driver.run(write));
 }
 
-TEST_P(Streams, writing_to_nobody_is_an_error_and_no_signal) {
+TEST_P(Streams, writing_without_a_reader_is_an_error_and_no_signal) {
   Connected connected{driver};
   connected.close_peer();
   Operation write;
@@ -458,7 +458,7 @@ TEST_P(Streams, pipes_do_the_same) {
 }
 
 // The default disposition of SIGPIPE ends the process: surviving is the test.
-TEST_P(Streams, a_pipe_without_readers_kills_nobody) {
+TEST_P(Streams, a_pipe_without_readers_ends_no_process) {
   for (const int refused : {0, RWF_NOSIGNAL}) {
     for (const int mode : {0, O_NONBLOCK}) {
       faults().clear();
@@ -520,7 +520,7 @@ TEST_P(Streams, a_full_pipe_whose_reader_goes_meanwhile_is_broken) {
   driver.release(out);
 }
 
-TEST_P(Streams, a_blocking_pipe_blocks_nobody) {
+TEST_P(Streams, a_blocking_pipe_blocks_no_other_operation) {
   for (const bool looks : {false, true}) {  // by RWF_NOWAIT, or by a look
     faults().clear();
     if (looks) faults().refuse_flags(8);

@@ -26,7 +26,7 @@ Operation& prepared(Operation& operation, OperationKind kind, std::uint16_t flag
   return operation;
 }
 
-TEST(Remaining, of_one_buffer_begins_behind_what_was_moved) {
+TEST(Remaining, of_one_buffer_begins_behind_the_moved_bytes) {
   char memory[10];
   Operation operation;
   prepared(operation, OperationKind::read_stream).set_buffer(MutableBuffer{memory});

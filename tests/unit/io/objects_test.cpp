@@ -402,7 +402,7 @@ TEST_P(Objects, files) {
   }(proactor(), temporary.path()));
 }
 
-TEST_P(Objects, a_file_is_not_made_of_what_is_none) {
+TEST_P(Objects, a_file_is_not_made_of_another_kind) {
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
   for (const int end : pipe) {

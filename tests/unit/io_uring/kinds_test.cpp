@@ -378,7 +378,7 @@ TEST_P(Kinds, datagrams_with_addresses) {
   EXPECT_EQ(from, left_address);
 }
 
-TEST_P(Kinds, wait_ready_tells_and_takes_nothing) {
+TEST_P(Kinds, wait_ready_reports_and_takes_nothing) {
   const Pair pair = stream_pair();
   Handle* const handle = driver.adopt(pair.left, HandleKind::stream_socket);
   Operation readable, writable;
@@ -560,7 +560,7 @@ TEST_P(Kinds, errors_are_completions) {
   EXPECT_EQ(read.error(), std::errc::bad_file_descriptor);
 }
 
-TEST_P(Kinds, what_the_kernel_would_misunderstand) {
+TEST_P(Kinds, requests_that_the_kernel_would_misunderstand) {
   Handle* const socket =
       driver.adopt(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), HandleKind::stream_socket);
   Operation operation;

@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Losses, Lost,
                                   (error == 0 ? "closed" : strerrorname_np(error));
                          });
 
-TEST_P(Lost, what_is_pending_ends_with_an_error_of_its_own) {
+TEST_P(Lost, pending_operations_end_with_an_error_of_their_own) {
   BufferPool pool{64, 1};
   const Pair idle = stream_pair(), busy = tcp_pair(), pooled_pair = stream_pair(),
              datagrams = datagram_pair(), pipe = pipe_pair(O_NONBLOCK);
@@ -161,7 +161,7 @@ TEST_P(Lost, what_is_pending_ends_with_an_error_of_its_own) {
   }
 }
 
-TEST_P(Lost, what_is_started_later_ends_at_once_and_waits_are_ended) {
+TEST_P(Lost, later_starts_end_at_once_and_waits_are_ended) {
   const Pair pair = stream_pair();
   Handle* const left = driver_.adopt(pair.left, HandleKind::stream_socket);
   driver_.expect_quiet();
@@ -223,7 +223,7 @@ TEST_P(Lost, no_buffer_is_given_back_before_the_kernel_has_let_go) {
 }
 
 // The same where the engine cannot replace the ring's memory, so that the kernel never lets go.
-TEST(LostForGood, what_the_system_does_not_let_go_of_stays_pending) {
+TEST(LostForGood, an_operation_that_the_system_keeps_stays_pending) {
   const auto stays_pending = [] {
     static os::System refusing = faulty_system();
     refusing.mmap = [](void* at, size_t size, int protection, int flags, int fd, off_t offset) {

@@ -88,7 +88,7 @@ TEST_P(Order, many_writes_arrive_as_one_stream) {
 }
 
 // Plain writes may be short, but never out of order.
-TEST_P(Order, short_writes_tell_what_was_moved) {
+TEST_P(Order, short_writes_report_the_moved_bytes) {
   const Pair pair = stream_pair();
   shrink(pair.left);
   Handle* const handle = driver.adopt(pair.left, HandleKind::stream_socket);

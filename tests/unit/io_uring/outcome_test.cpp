@@ -40,7 +40,7 @@ class Outcome : public testing::Test {
   Verdict answer(int result) { return judge(operation, nullptr, result, os::real_system()); }
 };
 
-TEST_F(Outcome, goes_on_after_what_nobody_asked_for) {
+TEST_F(Outcome, goes_on_after_an_unrequested_report) {
   for (const int error : {ECANCELED, EINTR}) {
     for (const OperationKind kind : {OperationKind::read_stream, OperationKind::write_stream,
                                      OperationKind::accept, OperationKind::connect}) {
@@ -173,7 +173,7 @@ TEST_F(Outcome, knows_an_end_between_two_blocks) {
   EXPECT_EQ(operation.error_value(), EINVAL);
 }
 
-TEST_F(Outcome, accept_outlives_what_is_not_its_fault) {
+TEST_F(Outcome, accept_outlives_foreign_errors) {
   for (const int error : {EMFILE, ENFILE}) {
     prepare(OperationKind::accept, HandleKind::listener);
     EXPECT_EQ(answer(-error), Verdict::turn_away) << error;

@@ -216,7 +216,7 @@ TEST(Profile, as_asked_or_visibly_not) {
   EXPECT_PRED2(contains, lines[0], "profile: pinned -> any");
 }
 
-TEST(Profile, what_it_has_no_choice_in_is_replaced_visibly) {
+TEST(Profile, settings_without_a_choice_are_replaced_visibly) {
   ProcessorConfig config;
   config.wait = "epoll";
   config.interrupt = "signal";
@@ -336,7 +336,7 @@ TEST(Enter, pauses_after_each_wait_that_fails) {
 
 // The ring is full and the kernel takes nothing: what is submitted and cancelled meanwhile is made
 // up for later.
-TEST(Enter, makes_up_for_what_it_could_not_submit) {
+TEST(Enter, submits_later_if_it_could_not) {
   const os::System& system = faulty_system();
   Driver driver{{.form = Form::any, .ring_entries = 2, .completion_entries = 4, .system = &system}};
   const Pair pair = stream_pair();

@@ -17,7 +17,7 @@
 namespace baton::test {
 namespace {
 
-TEST(Unpin, what_is_in_flight_goes_on_in_another_thread) {
+TEST(Unpin, operations_in_flight_go_on_in_another_thread) {
   Driver driver{test::Setup{.form = Form::pinned, .ring_entries = 4}};
   std::vector<Pair> pairs;
   std::deque<Operation> reads;
@@ -106,7 +106,7 @@ TEST(Unpin, what_is_in_flight_goes_on_in_another_thread) {
 
 // The kernel answers with one number to a read that is cancelled and to one of a timer whose clock
 // was set.
-TEST(Unpin, no_timer_tells_of_a_clock_that_nobody_has_set) {
+TEST(Unpin, no_timer_reports_a_clock_that_was_not_set) {
   Driver driver{Form::pinned};
   const int timer = ::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
   itimerspec far{};

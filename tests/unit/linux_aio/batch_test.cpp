@@ -59,7 +59,7 @@ TEST_P(Batch, no_room_now_is_busy_and_then_there_is_room) {
 
 // A leader of several engines flushes before it sleeps: congested, it woke itself for ever, a
 // million times in two seconds.
-TEST_P(Batch, a_flush_without_room_wakes_nobody_twice) {
+TEST_P(Batch, a_flush_without_room_wakes_no_thread_twice) {
   start_reads(1);
   aio_faults().submit_error = EAGAIN;
   aio_faults().submit_failures = 1;
@@ -102,7 +102,7 @@ TEST_P(Batch, cancelled_while_there_is_no_room) {
   ASSERT_TRUE(driver->complete(next));
 }
 
-TEST_P(Batch, what_found_no_room_goes_in_its_order) {
+TEST_P(Batch, starts_without_room_keep_their_order) {
   start_reads(5);
   aio_faults().submit_error = EAGAIN;
   aio_faults().submit_failures = 1;
@@ -213,7 +213,7 @@ TEST_F(Results, a_short_transfer_is_continued_by_a_worker) {
   EXPECT_EQ(driver->engine().counters().worker_jobs, 2U);
 }
 
-TEST_F(Results, what_would_have_waited_is_a_workers) {
+TEST_F(Results, transfers_that_would_wait_are_a_workers) {
   const Block buffer{block};
   Operation read;
   for (const int error : {EAGAIN, EINTR, ECANCELED}) {

@@ -70,7 +70,7 @@ TEST_F(Open, few_slots_unless_more_are_asked_for) {
   EXPECT_NE(explained[0].find("1000000 -> 4096"), std::string::npos);
 }
 
-TEST_F(Open, what_does_not_fit_is_replaced_visibly) {
+TEST_F(Open, an_unfit_part_is_replaced_visibly) {
   ProcessorConfig config;
   config.wait = "epoll";
   config.interrupt = "pipe";

@@ -47,7 +47,7 @@ TEST_F(Threads, a_look_at_an_idle_engine_makes_no_system_call) {
   EXPECT_EQ(aio_faults().waits, before);
 }
 
-TEST_F(Threads, what_is_in_the_ring_is_taken_without_a_system_call) {
+TEST_F(Threads, completions_in_the_ring_are_taken_without_a_system_call) {
   using engines::linux_aio::Context;
   std::deque<Operation> reads(Context::batch_max);
   const Block buffer{block};

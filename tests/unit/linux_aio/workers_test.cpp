@@ -34,7 +34,7 @@ class Buffered : public testing::TestWithParam<Form> {
 };
 INSTANTIATE_TEST_SUITE_P(forms, Buffered, testing::ValuesIn(forms()), form_name);
 
-TEST_P(Buffered, what_is_in_the_cache_needs_no_thread) {
+TEST_P(Buffered, cached_bytes_need_no_thread) {
   ASSERT_EQ(::pwrite(handle->native(), "hello", 5, 0), 5);
   char buffer[5];
   Operation read;
@@ -118,7 +118,7 @@ TEST_P(Buffered, a_sync_waits_for_earlier_writes_of_workers) {
   EXPECT_EQ(aio_faults().submitted, 1U);
 }
 
-TEST_P(Buffered, cancel_of_what_waits_for_a_worker_and_of_what_runs) {
+TEST_P(Buffered, cancel_of_an_operation_before_and_in_a_worker) {
   faults().cold(true);
   faults().close_gate();
   std::array<Operation, 3> writes;
@@ -153,7 +153,7 @@ TEST_P(Buffered, cancel_in_a_row_of_appends_lets_the_others_go) {
   EXPECT_TRUE(same(content(log), "onethree"));
 }
 
-TEST_P(Buffered, what_is_no_file_says_what_the_kernel_says) {
+TEST_P(Buffered, another_kind_than_a_file_has_the_kernels_error) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
   Handle* const socket = driver.adopt(ends[0], HandleKind::stream_socket);

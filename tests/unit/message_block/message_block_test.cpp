@@ -43,7 +43,7 @@ TEST(message_block, empty_without_a_pool) {
   EXPECT_TRUE(other.duplicate().has_value());
 }
 
-TEST(message_block, holds_what_was_written) {
+TEST(message_block, holds_the_written_bytes) {
   MessagePool pool({.block_size = 4, .blocks = 8});
   {
     MessageBlock message = pool.copy(bytes_of("hello, world")).value();
@@ -110,7 +110,7 @@ TEST(message_block, tells_as_many_parts_as_there_is_room_for) {
   EXPECT_EQ(empty.parts(list).size(), 0U);
 }
 
-TEST(message_block, grows_behind_what_is_shared) {
+TEST(message_block, grows_behind_shared_blocks) {
   MessagePool pool({.block_size = 4, .blocks = 4});
   MessageBlock message = pool.copy(bytes_of("ab")).value();
   const MessageBlock twin = message.duplicate().value();

@@ -116,7 +116,7 @@ TEST_P(Files, an_end_that_no_read_can_start_at_was_the_end) {
 }
 
 // Other code called aio_cancel for the descriptor, or a signal disturbed the request.
-TEST_P(Files, an_end_that_nobody_asked_for_is_none) {
+TEST_P(Files, an_end_beyond_the_requested_bytes_is_no_end) {
   ASSERT_EQ(::pwrite(handle->native(), "hello", 5, 0), 5);
   for (const int error : {ECANCELED, EINTR}) {
     std::string back(5, '\0');
@@ -129,7 +129,7 @@ TEST_P(Files, an_end_that_nobody_asked_for_is_none) {
   }
 }
 
-TEST_P(Files, what_needs_no_system_or_cannot_be_meant_has_its_answer_at_once) {
+TEST_P(Files, requests_without_a_system_call_are_answered_at_once) {
   std::string text = "text";
   Operation nothing;
   set_file(nothing, OperationKind::write_file, handle, MutableBuffer{text.data(), 0});

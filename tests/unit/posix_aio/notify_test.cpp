@@ -57,7 +57,7 @@ TEST_P(Notify, an_interrupt_is_sticky_while_requests_are_in_flight) {
   EXPECT_TRUE(sleeps());
 }
 
-TEST_P(Notify, a_descriptor_tells_that_a_wait_would_not_block) {
+TEST_P(Notify, a_descriptor_shows_that_a_wait_would_not_block) {
   driver.wait_once(Deadline::immediately());
   const NativeHandle descriptor = driver.engine().descriptor();
   ASSERT_NE(descriptor, invalid_handle);
@@ -79,7 +79,7 @@ TEST_P(Notify, a_descriptor_tells_that_a_wait_would_not_block) {
 }
 
 // The list of aio_suspend is not changed during a wait: the leader returns and builds it again.
-TEST_P(Notify, what_other_threads_start_during_the_wait_completes) {
+TEST_P(Notify, starts_of_other_threads_during_the_wait_complete) {
   if (!GetParam().concurrent) GTEST_SKIP() << "one thread";
   constexpr int rounds = 200;
   std::atomic<int> completed{0};
@@ -116,7 +116,7 @@ TEST_P(Notify, what_other_threads_start_during_the_wait_completes) {
 }
 
 // A wait over a list that is not empty ends with a request, which need not come.
-TEST_P(Notify, what_is_started_beside_one_that_lasts_completes) {
+TEST_P(Notify, operations_beside_a_long_one_complete) {
   if (!GetParam().concurrent) GTEST_SKIP() << "one thread";
   Handle* const other = driver.adopt(temporary_file());
   std::string back(text.size(), '\0');

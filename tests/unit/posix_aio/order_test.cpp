@@ -98,7 +98,7 @@ TEST_P(Order, a_sync_waits_for_the_writes_before_it_with_all_their_pieces) {
   EXPECT_LT(at[0], at[1]);
 }
 
-TEST_P(Order, what_is_held_can_be_cancelled_and_those_behind_it_go_on) {
+TEST_P(Order, a_held_operation_can_be_cancelled_and_later_ones_go_on) {
   Handle* const handle = driver.adopt(temporary_file());
   std::string text = "text";
   faults().close_gate();

@@ -56,7 +56,7 @@ TEST_P(System, no_room_for_long_with_nothing_in_flight_is_an_error) {
 
 // A refused request is never reported: an engine that expects it would wait for it at its end, and
 // leak its descriptors.
-TEST_P(System, what_was_refused_is_not_expected_any_more) {
+TEST_P(System, refused_operations_are_not_expected_any_more) {
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"}, {});
   };
@@ -87,7 +87,7 @@ TEST_P(System, no_room_in_the_middle_is_waited_out) {
   EXPECT_EQ(content(handle->native()), text);
 }
 
-TEST_P(System, what_waits_for_room_can_be_cancelled_and_new_ones_do_not_overtake_it) {
+TEST_P(System, deferred_starts_can_be_cancelled_and_are_not_overtaken) {
   faults().cut(5);
   faults().fail(Call::write, EAGAIN, 1'000, 1);
   Operation write;
@@ -106,7 +106,7 @@ TEST_P(System, what_waits_for_room_can_be_cancelled_and_new_ones_do_not_overtake
 
 // Three that have moved a part find no room for the rest, each again and again. The first that was
 // refused is the first that is taken.
-TEST_P(System, what_waits_for_room_keeps_its_order) {
+TEST_P(System, deferred_starts_keep_their_order) {
   faults().cut(5);
   faults().fail(Call::write, EAGAIN, 6, 3);  // not so often that it is an error
   std::array<Operation, 3> writes;

@@ -27,7 +27,7 @@ TEST(SimulatedConnections, come_about_and_carry_bytes_in_both_directions) {
   });
 }
 
-TEST(SimulatedConnections, are_refused_where_nobody_listens) {
+TEST(SimulatedConnections, are_refused_without_a_listener) {
   Faults faults;
   faults.latency_least_ns = faults.latency_most_ns = 100'000;
   in_machine(faults, [](const os::System& s) {
@@ -47,7 +47,7 @@ TEST(SimulatedConnections, are_refused_where_nobody_listens) {
   });
 }
 
-TEST(SimulatedConnections, of_what_cannot_have_any_are_refused) {
+TEST(SimulatedConnections, of_sockets_without_addresses_are_refused) {
   in_machine([](const os::System& s) {
     int ends[2];
     ASSERT_EQ(s.pipe2(ends, 0), 0);

@@ -216,7 +216,7 @@ class Set {
   int fd_;
 };
 
-TEST(SimulatedEpoll, refuses_what_a_kernel_refuses) {
+TEST(SimulatedEpoll, refuses_the_kernels_invalid_arguments) {
   in_machine([](const os::System& s) {
     const Set set{s};
     const int event = s.eventfd(0, 0);

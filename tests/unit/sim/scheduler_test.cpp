@@ -28,7 +28,7 @@ TEST(SimulatedMachine, FindsAProgramThatSpins) {
             std::string::npos);
 }
 
-TEST(SimulatedMachine, FindsAProgramThatComesNeverToRest) {
+TEST(SimulatedMachine, FindsAProgramThatIsNeverIdle) {
   const Options few{.points_max = 1000};
   EXPECT_NE(violation_of(
                 [](World&) {
@@ -58,7 +58,7 @@ TEST(SimulatedMachine, FindsAnExceptionThatLeavesTheScenario) {
             std::string::npos);
 }
 
-TEST(SimulatedMachine, AsksWhoWantsToLookBeforeTimeJumps) {
+TEST(SimulatedMachine, CallsTheObserversBeforeTimeJumps) {
   const auto idle = [](void* context, std::int64_t until) -> const char* {
     *static_cast<std::int64_t*>(context) = until;
     return until == Scheduler::never ? "it sleeps for ever, says who looks" : nullptr;
@@ -89,7 +89,7 @@ TEST(SimulatedMachine, HasWordsForEveryEvent) {
   EXPECT_EQ(words.size(), static_cast<std::size_t>(Event::act) + 1);
 }
 
-TEST(SimulatedMachine, PrintsItsHistoryWhenAsked) {
+TEST(SimulatedMachine, PrintsItsHistoryIfVerbose) {
   World world;
   ::testing::internal::CaptureStderr();
   const Outcome outcome =

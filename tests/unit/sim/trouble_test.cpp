@@ -200,7 +200,7 @@ TEST(SimulatedTrouble, has_no_buffers) {
   });
 }
 
-TEST(SimulatedTrouble, has_no_descriptor_for_who_is_accepted) {
+TEST(SimulatedTrouble, has_no_descriptor_for_an_accepted_connection) {
   Faults faults;
   faults.descriptors_max = 2;
   in_machine(faults, [](const os::System& s) {

@@ -236,7 +236,7 @@ struct Lines : Log {
   std::string text;
 };
 
-TEST(Opening, says_what_it_replaces_to_the_log_too) {
+TEST(Opening, logs_replacements_too) {
   Lines lines;
   Config config;
   config.log = &lines;
@@ -249,7 +249,7 @@ TEST(Opening, says_what_it_replaces_to_the_log_too) {
             std::string::npos);
 }
 
-TEST(Opening, throws_from_the_constructor_what_open_answers) {
+TEST(Opening, throws_from_the_constructor_the_error_of_open) {
   Config config;
   config.processors.push_back({.engine = "no such engine"});
   const auto refused = Proactor::open(config);
@@ -289,7 +289,7 @@ TEST(Opening, a_registry_takes_no_engine_that_cannot_be_made) {
 
 // -- engines by themselves, as a program's own code may open them ---------------------------------
 
-TEST(Engines, open_without_a_configuration_and_with_nobody_to_explain_to) {
+TEST(Engines, open_without_a_configuration_and_without_an_explanation) {
   for (const auto& entry : registry().engines()) {
     EngineOptions options;
     options.handles_max = 100;

@@ -52,7 +52,7 @@ TEST(BufferPool, BlocksLieSideBySide) {
   for (void* block : blocks) pool.give(block);
 }
 
-TEST(BufferPool, BlocksOfPagesStandOnPages) {
+TEST(BufferPool, BlocksOfWholePagesStartOnAPage) {
   BufferPool pool{8'192, 3};
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(pool.memory().data) % 4'096, 0U);
 }

@@ -46,7 +46,7 @@ TEST(Endpoint, TextFormsRoundTrip) {
   EXPECT_EQ(parsed("[fe80::1%0]:1").to_string(), "[fe80::1]:1");
 }
 
-TEST(Endpoint, WhatIsNoEndpointSaysWhyAndShowsTheForms) {
+TEST(Endpoint, TextThatIsNoEndpointIsRefusedWithTheValidForms) {
   struct Bad {
     std::string text;
     const char* why;
@@ -156,7 +156,7 @@ TEST(Endpoint, TheLongestNamesOfTheKernelArePrintedAndReadBack) {
   EXPECT_EQ(parsed(name.to_string()), name);
 }
 
-TEST(Endpoint, WhatTheKernelWritesBackIsRead) {
+TEST(Endpoint, AddressesFromTheKernelAreRead) {
   const Endpoint v4 = name_after_bind(Endpoint::loopback(0));
   EXPECT_EQ(v4.family(), AddressFamily::ipv4);
   EXPECT_NE(v4.port(), 0);

@@ -63,7 +63,7 @@ TEST(Version, IsThatOfTheHeader) {
   detail::abi_reference();  // a program with this header and this library fit together
 }
 
-TEST(Endpoint, OfAFamilyThatIsNotOursIsUnspecified) {
+TEST(Endpoint, OfAnUnknownFamilyIsUnspecified) {
   Endpoint endpoint = Endpoint::loopback(80);
   const sa_family_t foreign = AF_APPLETALK;
   std::memcpy(endpoint.data(), &foreign, sizeof(foreign));
@@ -80,7 +80,7 @@ TEST(Endpoint, OfVersionSixDiffersByEachOfItsParts) {
   EXPECT_FALSE(one == Endpoint::parse("[fe80::2%2]:80").value());
 }
 
-TEST(Statistics, ForPrometheusNamesOfLabelsKeepWhatTheFormatAllows) {
+TEST(Statistics, PrometheusLabelNamesKeepTheAllowedCharacters) {
   const Statistics::Label labels[] = {{"aZ_09{~", "x"}};
   EXPECT_NE(Statistics{}.to_prometheus(labels).find("baton_waits_total{aZ_09__=\"x\"} 0"),
             std::string::npos);

@@ -86,7 +86,7 @@ TEST(Operation, ErrorsAreTheSystemsOrOurs) {
   EXPECT_EQ(operation.result().value(), 12U);
 }
 
-TEST(Operation, PrepareClearsWhatTheLastUseLeft) {
+TEST(Operation, PrepareClearsTheStateOfTheLastUse) {
   Operation operation;
   operation.set_tag(9);
   operation.prepare(OperationKind::read_file, nullptr, Operation::append);

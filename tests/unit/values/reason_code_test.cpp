@@ -47,7 +47,7 @@ TEST(ReasonCode, AnErrorHasOneByItself) {
   EXPECT_EQ(given.reason_code, ReasonCode::denied_sysctl);
 }
 
-TEST(ReasonCode, StandsBehindTheSentence) {
+TEST(ReasonCode, FollowsTheSentence) {
   EXPECT_EQ(with_code("no descriptor left", ReasonCode::limit_descriptors),
             "no descriptor left [limit_descriptors]");
 }

@@ -31,7 +31,7 @@ TEST(Result, HoldsAnError) {
   EXPECT_EQ(result.value_or(7), 7);
 }
 
-TEST(Result, MovesWhatCannotBeCopied) {
+TEST(Result, MovesValuesThatCannotBeCopied) {
   Result<std::unique_ptr<int>> result = std::make_unique<int>(3);
   const std::unique_ptr<int> taken = std::move(result).value();
   EXPECT_EQ(*taken, 3);
