@@ -133,15 +133,21 @@ bool Reactor::Impl::accept_each(std::span<Report> raw) noexcept {
 // The system had more reports than there was room for. Some registrations have their next turn
 // without a report: by their answer, or because they were found ready when they were resumed.
 // Registrations whose reports are still in the system come before the turn after that. One that
-// stays ready is reported each time, so the loop has a bound.
+// stays ready is reported each time, so the loop has a bound. Reports of
+// registrations that have ended do not count.
 bool Reactor::Impl::accept_the_rest(std::span<Report> reports) noexcept {
   bool interrupted = false;
+  std::size_t told = 0;
+  const auto visit = [&](std::uint32_t index, Interest ready) {
+    ++told;
+    accept(table_[index], ready);
+  };
   std::size_t count = reports.size();
-  for (std::size_t i = 0; i <= used_ / reports.size() && count == reports.size(); ++i) {
+  for (std::uint32_t i = 0; i <= made_ && told <= used_ && count == reports.size(); ++i) {
     begin_wait(Deadline::immediately());
     count = demux_->wait_raw(reports, Deadline::immediately());
     end_wait();
-    interrupted = accept_each(reports.first(count)) || interrupted;
+    interrupted = demux_->for_each(reports.first(count), visit) || interrupted;
   }
   return interrupted;
 }

@@ -246,7 +246,8 @@ int run_network_load(const LoadOptions& wanted) {
   if (report.messages_total == 0) {
     // Nothing was measured, so only the reason is printed.
     for (const auto& text : report.errors.texts()) note("baton load: {}\n", printable(text));
-    if (report.errors.count() == 0) note("baton load: {}\n", why_nothing_came(options, report));
+    if (report.errors.count() == 0 && !options.json)
+      note("baton load: {}\n", why_nothing_came(options, report));
     if (!options.json) return 1;
   }
   print_text(options.json ? report.json(options) : report.text(options));
