@@ -64,7 +64,8 @@ void transfer(Operation& operation) noexcept {
     if (count == 0) return operation.finish(0);
     const std::uint64_t place = operation.offset() + operation.bytes();
     if (!operation.has(Operation::append) && (place >> 63) != 0) return operation.finish(EINVAL);
-    const off_t offset = operation.has(Operation::append) ? -1 : static_cast<off_t>(place);
+    // An append goes to the end, whatever the offset. One at the current position would move that.
+    const off_t offset = operation.has(Operation::append) ? 0 : static_cast<off_t>(place);
     const ssize_t moved = reads ? ::preadv2(fd, pieces.data(), count, offset, 0)
                                 : ::pwritev2(fd, pieces.data(), count, offset, 0);
     if (moved > 0) {
