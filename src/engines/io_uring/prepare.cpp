@@ -246,6 +246,10 @@ void prepare(abi::Sqe& request, Operation& operation, Message* message,
       return;
     case OperationKind::close:
       request.opcode = abi::op_close;
+      // A socket comes here only if its close lingers, and would hold the thread in the entry. A
+      // file's locks and its write access must have ended when its close is complete, and a worker
+      // of the kernel would end them a moment later.
+      if (!operation.handle()->is_file()) request.flags |= abi::sqe_async;
       return;
     case OperationKind::timer:
     case OperationKind::user:

@@ -99,6 +99,21 @@ TEST_F(Prepare, only_what_is_for_a_worker_goes_to_one_at_once) {
   }
 }
 
+// The thread that makes the entry would linger. A file has nothing to wait for, and the kernel's
+// worker ends its locks after the completion.
+TEST_F(Prepare, the_close_of_a_socket_goes_to_a_worker) {
+  const Pair pair = stream_pair();
+  Operation socket;
+  Operation file;
+  socket.prepare(OperationKind::close, driver.adopt(pair.left, HandleKind::stream_socket));
+  file.prepare(OperationKind::close, driver.adopt(temporary_file(), HandleKind::file));
+  EXPECT_EQ(prepared(socket).opcode, abi::op_close);
+  EXPECT_EQ(prepared(socket).flags, abi::sqe_async);
+  EXPECT_EQ(prepared(file).opcode, abi::op_close);
+  EXPECT_EQ(prepared(file).flags, 0U);
+  ::close(pair.right);
+}
+
 TEST_F(Prepare, an_accepted_socket_is_closed_by_exec) {
   Handle* const handle = driver.adopt(::socket(AF_INET, SOCK_STREAM, 0), HandleKind::listener);
   Operation accept;
