@@ -4,8 +4,8 @@
 // choices.
 //
 // Each point takes a drawn time. A thread may also be put off for long, as by a busy machine, while
-// time passes for the others. When no thread can run, time jumps to the next event or time-out.
-// If there is neither, every thread sleeps for ever: a lost wake-up, which is a violation.
+// time passes for the others. When no thread can run, time jumps to the next event or timeout. If
+// there is neither, every thread sleeps for ever: a lost wake-up, which is a violation.
 //
 // Events come from outside the program: bytes arrive, a disk request ends. They fire when their
 // time comes, on the stack of the running thread. They only wake threads and record; they never
