@@ -1,4 +1,4 @@
-// ACE's TLS stream in full duplex, whose reads and writes go through the bridge and whose own
+// ACE's TLS stream in full duplex. Its reads and writes go through the bridge, and its own
 // completions are posted results.
 #include <ace/SSL/SSL_Asynch_Stream.h>
 #include <ace/SSL/SSL_Context.h>

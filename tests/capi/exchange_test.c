@@ -1,4 +1,4 @@
-/* An array started and an array brought in one call; foreign loops; ends; moved deadlines.
+/* Starting and collecting arrays in one call; foreign loops; ends; moved deadlines.
  * usage: exchange_test CONFIGURATION */
 #include <poll.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
-// The same through include/baton.h: a program in C that listens, connects, sends, reads, cancels,
-// sets timers and closes, while a call or an allocation fails in turn. Whatever fails: each
-// accepted start completes once, a refused one never; nothing is left behind; and the proactor
-// works when the trouble is over.
+// The same through include/baton.h: a C program that listens, connects, sends, reads, cancels, sets
+// timers and closes, while a call or an allocation fails in turn. Whatever fails, each accepted
+// start completes once and a refused one never; nothing is left behind; and the proactor works
+// after the fault.
 #include <sys/socket.h>
 
 #include <algorithm>

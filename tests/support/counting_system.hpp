@@ -1,6 +1,6 @@
-// The real system with some of its calls counted: a cost is a number that a test can name. And a
-// system that does not sleep: whether a wait was ended by an event is then a number, too, and a
-// lost wake-up is seen at once.
+// The real system with some calls counted, so that a test can state a cost as a number. Also a
+// system that does not sleep: then the test can count whether an event ended a wait, and sees a
+// lost wake-up at once.
 #pragma once
 
 #include <time.h>

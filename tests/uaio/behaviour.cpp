@@ -1,7 +1,7 @@
-// The duties of a POSIX AIO library, as a program over the system's names: run alone, it tries
-// the system's library; with libuaio-preload.so, ours. Compiled with UAIO_NAMES it tries libuaio.
-// Each case runs in a process of its own, which may crash or hang: compare.py runs the program both
-// ways and prints both columns.
+// The duties of a POSIX AIO library, as a program that uses the system's names. Run alone it tests
+// the system's library, with libuaio-preload.so it tests ours. Compiled with UAIO_NAMES it tests
+// libuaio. Each case runs in a process of its own, which may crash or hang. compare.py runs the
+// program both ways and prints both columns.
 //
 //   behaviour            all cases: "name ok|failed|hangs|crashes reason"
 //   behaviour NAME...    only these

@@ -1,5 +1,5 @@
-// A peer that is full, or that goes while it is full: nothing is lost, the end is reported, and
-// waiting costs nothing (contract.md, rules 1 and 11).
+// A peer whose buffer is full, or that disconnects while it is full: nothing is lost, the end is
+// reported, and waiting costs no CPU (contract.md, rules 1 and 11).
 #include <pty.h>
 #include <sys/ioctl.h>
 #include <sys/un.h>

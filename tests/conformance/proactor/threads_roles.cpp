@@ -110,7 +110,7 @@ TEST_P(Roles, an_idle_proactor_makes_no_system_calls) {
   wait_until_asleep_for_good(3);
 }
 
-TEST_P(Roles, neither_does_one_that_only_waits) {
+TEST_P(Roles, a_proactor_that_only_waits_makes_no_system_calls) {
   begin(3, true);
   wait_until_asleep_for_good(3);
 }

@@ -1,4 +1,4 @@
-// Many threads: no handler is called twice at once or forgotten, and no thread wakes in vain.
+// Many threads: no handler runs twice at once or is forgotten, and no thread wakes in vain.
 #include <sys/socket.h>
 #include <unistd.h>
 

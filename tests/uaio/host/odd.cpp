@@ -1,5 +1,5 @@
-// Programs in odd circumstances: much data of each thread, little memory, aiocbs in memory that
-// processes share, numbers that change hands, threads that end in every way.
+// Unusual programs: much thread-local data, little memory, aiocbs in memory shared by processes,
+// reused descriptor numbers, threads that end in every way.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>

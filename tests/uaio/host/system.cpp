@@ -1,5 +1,5 @@
-// The system round the program: filters, limits, forks, other programs, other users; and the
-// answers of the calls to wrong requests.
+// The environment of the program: filters, limits, forks, other programs, other users; and the
+// results of calls with wrong arguments.
 #include <dlfcn.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

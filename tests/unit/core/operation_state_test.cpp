@@ -1,5 +1,5 @@
-// The state machine of an operation: every state x every move, the forbidden side too (P-20). A
-// forbidden move ends the program, so each of them has a child process of its own.
+// The state machine of an operation: every state x every transition, forbidden ones included
+// (P-20). A forbidden transition ends the program, so each of them has its own child process.
 #include <gtest/gtest.h>
 
 #include <string>

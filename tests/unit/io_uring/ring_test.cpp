@@ -1,4 +1,4 @@
-// Opening and running under odd circumstances: denied, old kernels, small rings, a kernel short of
+// Opening and running in unusual conditions: denied, old kernels, small rings, a kernel short of
 // memory.
 #include <dirent.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-// Several threads: submitters that end, leaders that change, cancels that race, a child after fork.
+// Several threads: submitters that end, leaders that change, racing cancels, a child after fork.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-// Order: appends, the current position, and syncs behind the writes before them.
+// Order: appends, the current position, and syncs after the writes before them.
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
