@@ -143,7 +143,7 @@ class LaneRequests {
   [[nodiscard]] bool any() const noexcept { return oldest() != none; }
 
   /// For the owner: takes the wishes and one handle of the requests up to this number. Call it
-  /// again while oldest() tells of more. Inquiries come last, after the requests made before them.
+  /// again while oldest() reports more. Inquiries come last, after the requests made before them.
   [[nodiscard]] Due take(Number until, const os::System& system) noexcept {
     const os::LockGuard lock{mutex_, system};
     Due due;

@@ -29,7 +29,7 @@ constexpr std::size_t faults_of_each = 24;  // of one combination, if not full
 constexpr std::size_t call_none = ~std::size_t{0};
 constexpr baton_handle no_handle = 0;
 
-/// One program and its books.
+/// One program and its accounts.
 class Program {
  public:
   explicit Program(baton_proactor& proactor) : proactor_(proactor) {}

@@ -41,7 +41,7 @@ class Folder {
   std::string path_;
 };
 
-/// The expected outcome: of a machine without faults. The same books judge its contents.
+/// The expected outcome: of a machine without faults. The same accounts check its contents.
 std::vector<std::string> expected(sim::World& world, std::uint64_t seed) {
   std::vector<std::string> outcomes;
   sim::Options options;

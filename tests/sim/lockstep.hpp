@@ -47,7 +47,7 @@ class Lockstep {
     const char* name = "";
     std::size_t size = 0;
     std::uint64_t offset = 0;
-    std::uint64_t entry = 0;  // in the books
+    std::uint64_t entry = 0;  // in the accounts
     Endpoint endpoint;
     bool complete = false;
   };

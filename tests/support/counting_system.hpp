@@ -57,7 +57,7 @@ class Sleepless {
   [[nodiscard]] std::uint64_t sleeps() const { return system_calls().sleeps; }
 };
 
-/// While it lives, this thread counts as one that waits without a time-out.
+/// While it lives, this thread counts as one that waits without a timeout.
 class SleepForGood {
  public:
   explicit SleepForGood(bool yes) : count_(yes ? 1 : 0) { system_calls().for_good += count_; }
@@ -80,8 +80,8 @@ inline Limit limit_of(int timeout_ms) {
   return timeout_ms == 0 ? Limit::at_once : Limit::some_time;
 }
 
-/// Makes a call that can sleep: `call(true)` with its own time-out, `call(false)` with the shortest
-/// one that still sees a pending signal. `nothing`: the result of a time-out.
+/// Makes a call that can sleep: `call(true)` with its own timeout, `call(false)` with the shortest
+/// one that still sees a pending signal. `nothing`: the result of a timeout.
 template <class Call>
 long can_sleep(Call call, Limit limit, bool (*nothing)(long result)) {
   SystemCalls& calls = system_calls();

@@ -1514,7 +1514,7 @@ struct Owned {
 long rounds_of_threads() { return std::getenv("UAIO_HOST_LONG") != nullptr ? 10'000'000 : 100'000; }
 
 // Eight threads take completions and start the same requests again: none is taken while it runs,
-// and there is always something under way.
+// and there is always a request in flight.
 void own_completions_are_handed_out_once() {
   for (const int flags : {O_DIRECT, 0}) {
     const int file = temporary(flags, 256U << 10);
@@ -1545,7 +1545,7 @@ void own_completions_are_handed_out_once() {
   }
 }
 
-// A poll with a time-out of zero does not report an empty queue while requests are in flight.
+// A poll with a timeout of zero does not report an empty queue while requests are in flight.
 void own_polls_are_not_refused() {
   Pipe pipe;
   char byte = 0;

@@ -5,7 +5,7 @@
 //
 // Each operation has a job: a double that is submitted to the inner engine, whole or part by part,
 // when its turn has come. Turns exist because operations of one direction of a stream follow one
-// another (contract.md, rule 3): the next one begins only after the last one is told.
+// another (contract.md, rule 3): the next one begins only after the last one is reported.
 //
 //   queued -> resting (before) -> inside -> resting (afterwards) -> told
 //                                  ^   |

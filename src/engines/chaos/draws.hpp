@@ -18,7 +18,7 @@ struct Fate {
   bool in_parts = false;
   int error = 0;           ///< fails with it before any byte is moved
   Duration before{0};      ///< delay before the engine gets it
-  Duration afterwards{0};  ///< delay before its completion is told
+  Duration afterwards{0};  ///< delay before its completion is reported
 };
 
 class Draws {

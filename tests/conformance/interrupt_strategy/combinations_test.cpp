@@ -254,7 +254,7 @@ TEST_P(interrupt_strategy, none_is_lost) {
   EXPECT_TRUE(work.done());
 }
 
-// Interrupt and time-out coincide, again and again.
+// Interrupt and timeout coincide, again and again.
 TEST_P(interrupt_strategy, none_is_lost_at_a_deadline) {
   constexpr std::uint64_t each = 2000;
   Work work(each);

@@ -22,8 +22,8 @@ class Idle : public Operations {
     run_for(span);
     EXPECT_LT(proactor().statistics().waits - waits, waits_max(span));
   }
-  /// A thread that leads several engines looks at them every 2 ms while one of them rests, since no
-  /// descriptor shows its end.
+  /// A thread that leads several engines looks at them every 2 ms while one of them backs off,
+  /// since no descriptor shows its end.
   [[nodiscard]] std::uint64_t waits_max(Duration span) const {
     const bool leads_several = GetParam().team() && GetParam().mode == Mode::per_thread;
     return 40 + (leads_several ? static_cast<std::uint64_t>(span / 2ms) : 0);

@@ -155,7 +155,7 @@ TEST_P(Limits, an_accept_in_flight_loses_no_connection_when_the_table_fills) {
 }
 
 // Each accept has seen the last free place. Their connections find a place, and the next accept
-// rests.
+// backs off.
 TEST_P(Limits, accepts_that_complete_together_find_places) {
   constexpr std::size_t together = 4;
   use([](Config& config) { config.handles_max = together + 1; });

@@ -104,7 +104,7 @@ TEST_P(Roles, the_first_start_wakes_a_follower) {
   EXPECT_EQ(read.bytes(), 1U);
 }
 
-// P-10: with nothing to do, no thread wakes up. All sleep without a time-out.
+// P-10: with nothing to do, no thread wakes up. All sleep without a timeout.
 TEST_P(Roles, an_idle_proactor_makes_no_system_calls) {
   begin(3, false);
   wait_until_asleep_for_good(3);

@@ -84,7 +84,7 @@ void until(const std::function<bool()>& what);
 /// This process has no thread besides the calling one.
 bool is_alone();
 
-/// Direct reads that are always on the way.
+/// Direct reads that are always in flight.
 class Load {
  public:
   Load();

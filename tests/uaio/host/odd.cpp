@@ -360,7 +360,7 @@ HOST_CASE(callback_is_cancelled, "callbacks") {
   }
 }
 // Of two threads, each with a request pending: the parent is notified once, the child never.
-// No second signal of a number is on its way meanwhile, and no thread ends with one:
+// No second signal of a number is pending meanwhile, and no thread ends with one:
 // ThreadSanitizer keeps one of each number back for a thread, and drops the others.
 HOST_CASE(child_is_told_nothing_of_the_parents, "fork and exec") {
   static std::atomic<int> called{0};

@@ -12,7 +12,7 @@ namespace {
 using Access = OperationAccess;
 using State = OperationState;
 
-// The call that enters START_ERROR leaves it at once, so no operation rests in it.
+// The call that enters START_ERROR leaves it at once, so no operation stays in it.
 constexpr State states[] = {State::initialized,  State::started, State::deferred,
                             State::result_ready, State::posted,  State::completed};
 

@@ -140,7 +140,8 @@ TEST_P(Order, the_system_has_one_request_of_a_handle_at_a_time) {
   EXPECT_FALSE(reads[1].failed() || reads[2].failed());
 }
 
-// Two handles of one descriptor: the request of one runs to its end, lest the other's be lost.
+// Two handles of one descriptor: the request of one runs to its end, so that the other's is not
+// lost.
 TEST_P(Order, no_request_is_cancelled_beside_another_of_its_descriptor) {
   const int file = temporary_file();
   Handle* const one = driver.adopt(file);
