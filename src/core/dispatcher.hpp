@@ -133,7 +133,7 @@ class Dispatcher {
 
   enum class Rest : std::uint8_t { awake, asleep, signalled, standby };
 
-  /// What a look compares with.
+  /// Notes of the last look; the next one compares with them.
   struct Notes {
     Deadline looked;
     std::uint32_t mark[limits::processors_max] = {};  // Seat::count at the last look

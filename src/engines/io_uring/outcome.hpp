@@ -1,4 +1,4 @@
-// What the kernel's completion means for its operation.
+// The meaning of a kernel completion for its operation.
 #pragma once
 
 #include "engines/io_uring/request.hpp"
