@@ -137,7 +137,7 @@ BATON_API void baton_close(baton_proactor* proactor);
 /* Makes every thread return from baton_wait with -BATON_STOPPED, now and later. Starts fail. */
 BATON_API void baton_stop(baton_proactor* proactor);
 
-/* Ends in good order: pending accepts are cancelled and new ones refused (BATON_STOPPED), the rest
+/* Ends gracefully: pending accepts are cancelled and new ones refused (BATON_STOPPED), the rest
  * goes on; when nothing is pending any more it is as after baton_stop. At deadline_ns, a point of
  * baton_now's clock (0: none), the rest is cancelled and delivered, and new starts are refused.
  * Returns at once: baton_wait returns -BATON_STOPPED when everything has been delivered.
@@ -409,7 +409,7 @@ BATON_API int baton_start(baton_proactor* proactor, const baton_operation* opera
                           baton_activation* activations, int* why_not);
 
 /* Waits until there are completions and returns up to max of them, and their number. 0: the time is
- * over (0 ns: does not wait; negative: no time-out), or baton_wake was called. -BATON_STOPPED after
+ * over (0 ns: does not wait; negative: no timeout), or baton_wake was called. -BATON_STOPPED after
  * baton_stop. In per_thread mode a thread for which there is no lane waits until there is one. */
 BATON_API int baton_wait(baton_proactor* proactor, baton_completion* out, int max,
                          int64_t timeout_ns);
@@ -476,7 +476,7 @@ BATON_API int baton_cancel_wait(baton_proactor* proactor, baton_activation activ
                                 int64_t deadline_ns);
 
 /* Gives a pending timer, or a pending operation that has a deadline, another one, earlier or later,
- * without a completion in between: a time-out that every message extends. 0: moved; ENOENT:
+ * without a completion in between: a timeout that every message extends. 0: moved; ENOENT:
  * nothing was changed, because it is not pending any more or has none; EINVAL: deadline_ns is not
  * positive; BATON_NOT_SUPPORTED in per_thread mode: cancel and start again. */
 BATON_API int baton_move_deadline(baton_proactor* proactor, baton_activation activation,

@@ -3,8 +3,8 @@
 
 usage: parts_test.py BATON
 
-The suites visit what is registered and skip what is not available. A part that is missing would
-take its tests away without a word.
+The suites visit the registered parts and skip those that are not available. A missing part would
+silently remove its tests.
 """
 
 import os

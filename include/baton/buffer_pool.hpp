@@ -40,7 +40,7 @@ class BATON_EXPORT BufferPool {
 
  private:
   friend struct ::baton_pool;  // of the C interface
-  /// In a forked child: every block is free but those that are held, of which there is a bool for
+  /// In a forked child: every block is free except those marked in `held`, which has an entry for
   /// each block. REQUIRES: no other thread.
   void take_over(const std::atomic<bool>* held) noexcept;
 

@@ -1,7 +1,7 @@
 // Points in time. The library knows one clock, the monotonic one (CLOCK_MONOTONIC, which
 // std::chrono::steady_clock is on Linux): wall-clock jumps never disturb a timer.
 //
-// Time-outs always round up: a wait may end late, never early.
+// Timeouts always round up: a wait may end late, never early.
 #pragma once
 
 #include <chrono>

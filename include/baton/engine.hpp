@@ -94,8 +94,8 @@ enum class Glance : std::uint8_t {
   something     ///< a look now would bring completions, or let the kernel bring some
 };
 
-/// Facts, fixed once the engine is open, but for what unpin() changes. The core decides by these,
-/// never by the name.
+/// Facts, fixed once the engine is open, except for what unpin() changes. The core decides by
+/// these, never by the name.
 struct EngineInfo {
   std::string_view name;                     ///< as in the registry
   Support support[operation_kinds] = {};     ///< of each OperationKind
@@ -139,7 +139,7 @@ struct EngineOptions {
   /// One and the same thread will wait, though others may submit: less than pinned_ok.
   bool one_thread_waits = false;
   std::uint32_t handles_max = limits::handles_max;  ///< no Handle::index() reaches this
-  /// The number of handles now, or null. With `handles_full` of them an accept rests as it does
+  /// The number of handles now, or null. With `handles_full` of them an accept backs off as it does
   /// without descriptors: its connection could not be adopted.
   const std::atomic<std::uint32_t>* handles = nullptr;
   std::uint32_t handles_full = limits::handles_max;  ///< Config::handles_max
@@ -149,10 +149,10 @@ struct EngineOptions {
   std::function<void(std::string_view)> explain;
 };
 
-/// Troubles survived since the engine was opened, and how often it needed help.
+/// Problems that the engine has handled, and jobs given to workers, since it was opened.
 struct EngineCounters {
   std::uint64_t stale_events = 0;     ///< for handles that were detached meanwhile
-  std::uint64_t accept_backoffs = 0;  ///< an accept rested: no descriptor, handle or memory
+  std::uint64_t accept_backoffs = 0;  ///< an accept backed off: no descriptor, handle or memory
   std::uint64_t worker_jobs = 0;      ///< operations given to worker threads
 };
 
@@ -192,7 +192,8 @@ class BATON_EXPORT Engine {
   /// the deadline. May return early with nothing. Flushes first.
   virtual void wait(OperationQueue& completed, Deadline deadline) noexcept = 0;
 
-  /// Ends a wait, or the next one, early. Any thread; many are as good as one.
+  /// Ends a wait, or the next one, early. Any thread. Several interrupts before a wait count as
+  /// one.
   virtual void interrupt() noexcept = 0;
 
   /// Of an engine whose leader_rule is pinned, by the thread that waits there, or by any if none
@@ -208,8 +209,8 @@ class BATON_EXPORT Engine {
   /// Readable when wait would not block; invalid_handle if there is none (the wait of a thread that
   /// leads several processors is then sliced).
   [[nodiscard]] virtual NativeHandle descriptor() const noexcept { return invalid_handle; }
-  /// Asked right before a wait by descriptor(): when to look although nothing is readable, because
-  /// something rests until then.
+  /// Called right before a wait by descriptor(): when to look although nothing is readable, because
+  /// an operation backs off until then.
   [[nodiscard]] virtual Deadline due() noexcept { return Deadline::never(); }
 
   /// Any thread, any time, and signal handlers: no lock, no system call.

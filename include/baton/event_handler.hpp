@@ -3,7 +3,7 @@
 // of the Reactor's calls.
 //
 // Threads and lifetime. Calls for one registration never overlap: while one runs, the
-// registration is suspended, whichever thread has it. Time-outs, signals and notifications that
+// registration is suspended, whichever thread has it. Timeouts, signals and notifications that
 // name the handler itself may come from another thread at the same time. on_close is the last call
 // for a registration, comes exactly once, and never while another call of that registration runs;
 // after it the reactor does not touch the handler any more, so `delete this` is allowed there - of
@@ -31,7 +31,7 @@ enum class Next : std::uint8_t {
   remove  ///< ends the registration, the timer or the signal: on_close comes next
 };
 
-/// Names one timer of a reactor for ever; the default one names none.
+/// Identifies one timer of a reactor for ever; a default-constructed key identifies none.
 struct TimerKey {
   std::uint32_t index = 0;       ///< place in its table
   std::uint32_t generation = 0;  ///< raised each time the place is used again

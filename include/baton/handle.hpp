@@ -48,8 +48,9 @@ class Handle {
   [[nodiscard]] bool owned() const noexcept { return ownership_ == Ownership::owned; }
   /// The descriptor itself is in non-blocking mode, so that a plain read or write cannot block.
   [[nodiscard]] bool nonblocking() const noexcept { return nonblocking_; }
-  /// Opened for reading, and a listening socket only if adopted as one; if not, a read or an accept
-  /// has its answer at once (EBADF, ENOTCONN, EINVAL), and no readiness to wait for.
+  /// Whether it was opened for reading; of a listening socket, whether it was adopted as one. If
+  /// not, a read or an accept fails at once (EBADF, ENOTCONN, EINVAL), and there is no readiness to
+  /// wait for.
   [[nodiscard]] bool readable() const noexcept { return readable_; }
   /// The same for writing.
   [[nodiscard]] bool writable() const noexcept { return writable_; }
@@ -98,7 +99,7 @@ class Handle {
   bool syncs_ : 1 = false;
   bool is_file_ : 1 = false;
 
-  // The proactor's own bookkeeping; guarded as the lane that the handle is at home in.
+  // The proactor's own bookkeeping; guarded like the lane that is the handle's home.
   enum class Phase : std::uint8_t { free, open, closing, closed };
   std::atomic<Phase> phase_{Phase::free};
   std::atomic<std::uint16_t> lane_{0};

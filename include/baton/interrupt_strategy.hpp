@@ -45,9 +45,9 @@ class BATON_EXPORT InterruptStrategy {
   /// Consumes the traces of interrupts; called by the leader after a wait that was interrupted.
   virtual void reset() noexcept = 0;
 
-  /// An interrupt makes a new event of the descriptor though the last one was not read, any number
-  /// of times (an eventfd does, a pipe fills up). Where the wait strategy reports each
-  /// (WaitStrategy::add_edge), `acknowledge` is called instead of reset: the same without a read.
+  /// Whether each interrupt makes a new event of the descriptor even if earlier ones were not read,
+  /// any number of times (an eventfd does; a pipe fills up). If the wait strategy reports each
+  /// event (WaitStrategy::add_edge), acknowledge() is called instead of reset() and needs no read.
   [[nodiscard]] virtual bool tells_anew() const noexcept { return false; }
   /// See tells_anew().
   virtual void acknowledge() noexcept { reset(); }

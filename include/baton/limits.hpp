@@ -9,9 +9,9 @@
 
 namespace baton::limits {
 
-/// Bytes of private state that an engine may keep inside an operation: what all of ours do with,
-/// for every idle connection pays for it. What is larger (message headers, vectors of a partly
-/// written list) lives in the engine's own slab.
+/// Bytes of private state that an engine may keep inside an operation: as much as Baton's own
+/// engines need, because every idle connection pays for it. Larger state (message headers, vectors
+/// of a partly written list) lives in the engine's own slab.
 inline constexpr std::size_t engine_state_size = 40;
 
 /// Bytes of a completion handler that are stored inside a caller-owned operation: two pointers.
@@ -48,8 +48,8 @@ inline constexpr std::size_t buffers_max = 1'024;
 /// Bytes moved by one system call; what Linux itself clamps to (0x7ffff000).
 inline constexpr std::size_t transfer_max = 0x7fff'f000;
 
-/// Bytes that a start copies from or to the system's cache of a file itself, some 100 us; more is
-/// for a worker.
+/// Largest transfer that a start itself copies from or to the page cache (some 100 us). Workers do
+/// larger ones.
 inline constexpr std::size_t copied_in_start_max = std::size_t{1} << 20;
 
 /// Bytes of a delimiter of read_until.

@@ -97,8 +97,8 @@ class BATON_EXPORT MessageBlock {
   /// Whether nothing is left to read.
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
 
-  /// Where the next bytes go: the rest of the first block that has some and is not shared. Of zero
-  /// bytes: there is none, grow() adds one.
+  /// Where the next bytes go: the free end of the first block that has some and is not shared. Its
+  /// size is 0 if there is none; grow() adds a block.
   [[nodiscard]] MutableBuffer room() const noexcept;
   /// Bytes were put at the beginning of room(). REQUIRES: count <= room().size.
   void commit(std::size_t count) noexcept;
@@ -112,11 +112,11 @@ class BATON_EXPORT MessageBlock {
   [[nodiscard]] std::span<ConstBuffer> parts(std::span<ConstBuffer> list) const noexcept;
   /// Copies from the front without taking it; how many.
   std::size_t peek(MutableBuffer into) const noexcept;
-  /// Takes bytes from the front; blocks that are read give themselves back. REQUIRES: count <=
+  /// Takes bytes from the front; blocks that were read go back to the pool. REQUIRES: count <=
   /// size().
   void consume(std::size_t count) noexcept;
 
-  /// Puts `tail` behind; it is empty afterwards. The room of this one ends where `tail` begins.
+  /// Appends `tail`, which is empty afterwards. The room of this one ends where `tail` begins.
   /// REQUIRES: of the same pool, or one of the two is without.
   void append(MessageBlock&& tail) noexcept;
   /// Cuts the first `count` bytes off and returns them; no byte is copied. errc::pool_exhausted.

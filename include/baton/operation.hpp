@@ -7,7 +7,7 @@
 // from then on it may be started again, freed or kept. It never moves and allocates nothing:
 // passing it from one collection to the next only relinks two pointers (P-21).
 //
-// States (paper 000 section 5.1, P-20). Every move is asserted; the forbidden side, too.
+// States (paper 000 section 5.1, P-20). Every transition is asserted.
 //
 //   INITIALIZED --start--> STARTED --engine finished--> RESULT_READY --handler entered--> COMPLETED
 //        |                  ^  |                             ^
@@ -152,7 +152,8 @@ class BATON_EXPORT Operation {
   };
 
   Operation() noexcept = default;
-  /// With its request: as a new one after prepare(), but by one pass over its memory.
+  /// Constructs it with its request: like a new one after prepare(), but writes its memory only
+  /// once.
   Operation(OperationKind kind, Handle* handle, std::uint16_t flags, ConstBuffer buffer,
             std::uint64_t extra) noexcept
       : kind_(kind),
@@ -171,7 +172,7 @@ class BATON_EXPORT Operation {
 
   // -- what a user reads --------------------------------------------------------------------------
 
-  /// Where it is on its way. Any thread.
+  /// Its state, as in the diagram above. Any thread.
   [[nodiscard]] OperationState state() const noexcept {
     // acquire: pairs with the release store in publish(), so that the result is visible with it.
     return state_.load(std::memory_order_acquire);
@@ -272,9 +273,9 @@ class BATON_EXPORT Operation {
 
   // -- what the I/O objects set: the request ------------------------------------------------------
 
-  /// Begins a new request: before each start, which is errc::not_prepared otherwise. REQUIRES: not
-  /// pending. Clears the result of the last activation, keeps handler, strand, tag; the deadline is
-  /// kept only if it was set since the last completion.
+  /// Begins a new request. Without it a start fails with errc::not_prepared. Clears the result of
+  /// the last activation and keeps handler, strand and tag. Keeps the deadline only if it was set
+  /// since the last completion. REQUIRES: not pending.
   void prepare(OperationKind kind, Handle* handle, std::uint16_t flags = 0) noexcept {
     state_.store(OperationState::initialized, std::memory_order_relaxed);
     kind_ = kind;

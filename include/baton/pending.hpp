@@ -52,7 +52,7 @@ struct PendingOperation {
 
 /// The pending operations at a moment.
 struct BATON_EXPORT PendingReport {
-  /// A lane that said nothing in time.
+  /// A lane that did not answer in time.
   struct SilentLane {
     std::uint16_t lane = 0;  ///< its number
     /// False: no thread is in run() for it. True: its thread is in a handler, or attached and away.

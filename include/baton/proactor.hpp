@@ -228,7 +228,7 @@ class BATON_EXPORT Proactor {
 
   /// Gives a pending timer, or a pending operation that was started with a deadline, another one:
   /// earlier or later, without a completion in between, and cheaply when it is later, as with the
-  /// time-out of a connection that every message extends. False: nothing was changed, because it
+  /// timeout of a connection that every message extends. False: nothing was changed, because it
   /// has no deadline or is no longer pending (its completion follows). Any thread may call it in
   /// shared and dedicated mode. In per_thread mode only the operation's own thread may; others get
   /// false, and cancel and start again. (Linux's mod_timer, libuv's uv_timer_again.)
@@ -276,7 +276,7 @@ class BATON_EXPORT Proactor {
   /// (unless it is borrowed) and completes last. The handle is invalid once it is complete.
   /// REQUIRES: kind close, prepared. start() does the same for an operation of kind close.
   [[nodiscard]] std::error_code close(Handle& handle, Operation& operation) noexcept;
-  /// The same, without a completion. Never fails; does nothing if a close is under way.
+  /// The same, without a completion. Never fails; does nothing if a close is in progress.
   void close_detached(Handle& handle) noexcept;
   /// close(2) of this handle may block (SO_LINGER was set): another thread than those in run() does
   /// it.

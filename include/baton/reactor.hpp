@@ -9,7 +9,7 @@
 //   });
 //   reactor->run();
 //
-// What it promises
+// Guarantees:
 //
 //   - Fair: every ready registration is called once before the system is asked again.
 //   - A registration is suspended while its handler runs, and resumed by itself afterwards, late:
@@ -52,8 +52,8 @@ struct RegistrationKey {
   friend constexpr bool operator==(RegistrationKey, RegistrationKey) noexcept = default;
 };
 
-/// Variants of the reactor's way of working. The defaults are right; the others exist so that their
-/// effect can be measured (baton bench fairness).
+/// Variants of how the reactor works. The defaults are right; the others exist so that their effect
+/// can be measured (baton bench fairness).
 struct ReactorTuning {
   /// When a handler is taken out of the set.
   enum class Suspension : std::uint8_t {
@@ -73,9 +73,9 @@ struct ReactorTuning {
   /// before every handler, and another thread waits. A strategy that one thread has to wait for
   /// always keeps it.
   bool keep_lead = true;
-  /// ACE's token, imitated: threads do not follow a leader, but stand in line for the token, first
-  /// in, first out, and the thread that has it waits. Time limits of handle_events do not hold in
-  /// the line. REQUIRES: not keep_lead.
+  /// ACE's token, imitated: threads do not follow a leader but queue for the token, first in, first
+  /// out, and the thread that has it waits. Timeouts of handle_events have no effect in the queue.
+  /// REQUIRES: not keep_lead.
   bool token_line = false;
   /// The token imitation only: the notification handler is suspended and resumed as all others.
   bool suspend_notifier = false;
@@ -111,14 +111,14 @@ struct BATON_EXPORT ReactorConfig {
 
 /// Counters since the opening.
 struct ReactorStatistics {
-  std::uint64_t waits = 0;           ///< asked the system
+  std::uint64_t waits = 0;           ///< waits in the system
   std::uint64_t calls = 0;           ///< handlers called
   std::uint64_t suspended = 0;       ///< taken out of the set while their handler ran
   std::uint64_t resumed_late = 0;    ///< put back by a thread about to wait
   std::uint64_t resumed_now = 0;     ///< put back by the thread that had run the handler
   std::uint64_t resume_notices = 0;  ///< waits interrupted because of a resume
   std::uint64_t notifications = 0;   ///< accepted
-  std::uint64_t interrupts = 0;      ///< waits interrupted, whatever for
+  std::uint64_t interrupts = 0;      ///< waits interrupted, for any reason
   std::uint64_t stale_reports = 0;   ///< of registrations that have ended
   std::uint64_t leads_taken = 0;     ///< from a leader that stayed in a handler too long
 };
@@ -168,8 +168,8 @@ class BATON_EXPORT Reactor {
   /// handler is dropped. Notifications by its key still arrive. Does not wait for a running call.
   /// ENOENT.
   std::error_code suspend(RegistrationKey key) noexcept;
-  /// The opposite. One whose call runs is resumed when that has returned. ENOENT; the system's
-  /// errors, which leave it as it was.
+  /// Undoes suspend(). A registration whose call runs is resumed when the call has returned.
+  /// ENOENT; the system's errors, which leave it as it was.
   std::error_code resume(RegistrationKey key) noexcept;
 
   /// How a registration ended.
@@ -213,8 +213,8 @@ class BATON_EXPORT Reactor {
 
   // -- timers -------------------------------------------------------------------------------------
 
-  /// on_timeout at `first`, and every `interval` after that unless it is zero (counted from when it
-  /// was due; missed periods are not made up for). errc::limit_reached, ENOMEM.
+  /// Calls on_timeout at `first`, and every `interval` after that unless it is zero (counted from
+  /// when it was due; missed periods are not made up for). errc::limit_reached, ENOMEM.
   Result<TimerKey> schedule(EventHandler& handler, Deadline first, Duration interval = {}) noexcept;
   Result<TimerKey> schedule(std::shared_ptr<EventHandler> handler, Deadline first,
                             Duration interval = {}) noexcept;
@@ -229,8 +229,8 @@ class BATON_EXPORT Reactor {
 
   // -- signals ------------------------------------------------------------------------------------
 
-  /// on_signal for each arrival of signal `number`, one handler for each signal. Its calls do not
-  /// overlap; those for different signals may, and so may a call of a handler that was removed
+  /// Calls on_signal for each arrival of signal `number`, one handler for each signal. Its calls do
+  /// not overlap; those for different signals may, and so may a call of a handler that was removed
   /// meanwhile and one of the next handler of the signal. The signal is blocked in the calling
   /// thread; it must be in all others, too (SignalSet::block). EINVAL: no such signal, or SIGKILL
   /// or SIGSTOP; EEXIST; errc::no_free_handles; ENOMEM; the system's errors.
@@ -265,10 +265,10 @@ class BATON_EXPORT Reactor {
   [[nodiscard]] bool ended() const noexcept;  ///< whether end() was called
 
   /// In the child of a fork, where the reactor may otherwise only be destroyed: watches everything
-  /// anew, by means of its own. Notifications are forgotten, timers stand, but for those whose call
-  /// ran. A handler that has made the child may reopen it there, and return: its thread goes on.
-  /// Failure with errc::after_fork: a thread of the parent was changing something at that moment;
-  /// the system's errors. After a failure it may be destroyed, or reopened again.
+  /// anew, with kernel objects of its own. Notifications are dropped. Timers stay, except those
+  /// whose call was running. A handler that has made the child may reopen it there, and return: its
+  /// thread goes on. Failure with errc::after_fork: a thread of the parent was changing something
+  /// at that moment; the system's errors. After a failure it may be destroyed, or reopened again.
   Result<void, Failure> reopen();
 
  private:

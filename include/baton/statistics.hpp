@@ -43,7 +43,7 @@ struct BATON_EXPORT Statistics {
   std::uint64_t slow_handlers = 0;
   std::uint64_t exceptions = 0;  ///< that left a handler, or a detached task
 
-  // Trouble survived
+  // Problems handled
   std::uint64_t accept_backoffs = 0;  ///< EMFILE, ENFILE, ENOBUFS, ENOMEM on accept
   std::uint64_t worker_jobs = 0;      ///< blocking file operations given to worker threads
   std::uint64_t stale_events = 0;     ///< for descriptors that were closed meanwhile

@@ -34,8 +34,8 @@ struct WaitStrategyInfo {
   bool changes_during_wait = false;
   /// May be waited for by changing threads; if not, one thread has to wait (real-time signals).
   bool any_thread_waits = true;
-  /// Where one thread has to wait: when it has ended or left, the next may take its place, at a
-  /// price. If not, it is that one for ever.
+  /// If one thread has to wait: whether another may take its place when it has ended or left, at a
+  /// price. If not, only that thread may ever wait.
   bool hands_over = false;
   /// Some descriptors report room only after a write that was tried since they were added, and
   /// failed (real-time signals on UNIX stream sockets). After a short write the client tries again.
@@ -88,13 +88,13 @@ class BATON_EXPORT WaitStrategy {
     static_cast<void>(again);
     return std::make_error_code(std::errc::not_supported);
   }
-  /// Replaces interest and token; arms again after a one-shot report. `interest` is the whole of
-  /// it: a direction that goes on is named again.
+  /// Replaces interest and token; arms again after a one-shot report. `interest` replaces the old
+  /// one completely: directions that stay must be named again.
   virtual std::error_code modify(NativeHandle fd, Interest interest, Token token) noexcept = 0;
   /// After return no new report names this token; one already taken is caught by its generation.
   virtual std::error_code remove(NativeHandle fd) noexcept = 0;
 
-  /// Fills `reports`; returns how many. EINTR is zero reports, time-outs round up. `unblocked`,
+  /// Fills `reports`; returns how many. EINTR is zero reports, timeouts round up. `unblocked`,
   /// when not null, replaces the thread's signal mask for the time of the wait only (its type is in
   /// signal_mask.hpp).
   virtual Result<std::size_t> wait(std::span<Report> reports, Deadline deadline,

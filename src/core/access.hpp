@@ -1,5 +1,6 @@
 // OperationAccess: the core's access to the private fields of operations and handles. Engines and
-// users do not include this; the moves of the state machine are all made and asserted here (P-20).
+// users do not include this file. Every transition of the state machine is made and asserted here
+// (P-20).
 #pragma once
 
 #include <atomic>
@@ -16,24 +17,25 @@ namespace baton {
 
 class OperationAccess {
  public:
-  /// The core's own flags of an operation in flight; guarded as the collection it is in.
+  /// Flags of an operation in flight, for the core only. Guarded like the list or queue that holds
+  /// the operation.
   enum CoreFlag : std::uint8_t {
     deadline_hit = 1U << 0,  ///< its deadline passed: the cancellation becomes errc::timed_out
-    timer_armed = 1U << 1,   ///< it stands in a timer queue
-    listed = 1U << 2,        ///< it stands in its handle's list, and counts as pending there
-    direct = 1U << 3,        ///< a simple one; it has no strand and is not from the cache
-    timer_near = 1U << 4,    ///< and there before all that the wheel has
-    handler_only = 1U << 5,  ///< posted, or a timer: its handler is entered, and no more
-    timer_next = 1U << 6,    ///< in a timer queue, among those that it has sorted
-    behind = 1U << 7,        ///< complete, behind an earlier one (Ledger::overtakes)
+    timer_armed = 1U << 1,   ///< is in a timer queue
+    listed = 1U << 2,        ///< is in its handle's list, and counts as pending there
+    direct = 1U << 3,        ///< a simple operation: no strand, not from the cache
+    timer_near = 1U << 4,    ///< in the queue's heap: due before everything in the wheel
+    handler_only = 1U << 5,  ///< posted, or a timer: completing it only runs the handler
+    timer_next = 1U << 6,    ///< in the queue's sorted row
+    behind = 1U << 7,        ///< complete, but waits for an earlier one (Ledger::overtakes)
   };
 
   static OperationState state(const Operation& operation) noexcept {
     return operation.state_.load(std::memory_order_relaxed);
   }
 
-  /// Prepared, a read or a write of a stream, by a user, without one of the flags `besides`: by one
-  /// look at one word. Of pooled reads and deadlines it says nothing.
+  /// True for a stream read or write that a user has prepared and that has none of the flags
+  /// `besides`. Checks one word. Says nothing about pooled reads and deadlines.
   template <std::uint16_t besides = 0>
   [[gnu::always_inline]] static bool is_simple(const Operation& operation) noexcept {
     static_assert(static_cast<int>(OperationKind::read_stream) == 0 &&
@@ -42,7 +44,7 @@ class OperationAccess {
         std::bit_cast<std::uint32_t>(Word{not_prepared, 0xfe, Operation::internal | besides});
     return (word_of(operation) & special) == 0;
   }
-  /// The same of a datagram with one buffer.
+  /// The same for a datagram with one buffer.
   [[gnu::always_inline]] static bool is_simple_datagram(const Operation& operation) noexcept {
     constexpr auto kind = static_cast<std::uint8_t>(OperationKind::read_datagram);
     static_assert(kind % 2 == 0 && static_cast<int>(OperationKind::write_datagram) == kind + 1);
@@ -50,7 +52,7 @@ class OperationAccess {
         Word{not_prepared, 0xfe, Operation::vectored | Operation::until | Operation::internal});
     return (word_of(operation) & looked_at) == std::bit_cast<std::uint32_t>(Word{0, kind, 0});
   }
-  /// At rest, posted work by a user, not from the cache.
+  /// True for posted work of a user that is at rest and not from the cache.
   [[gnu::always_inline]] static bool is_simple_post(const Operation& operation) noexcept {
     constexpr auto kind = static_cast<std::uint8_t>(OperationKind::user);
     constexpr auto looked_at = std::bit_cast<std::uint32_t>(
@@ -58,7 +60,7 @@ class OperationAccess {
     return (word_of(operation) & looked_at) == std::bit_cast<std::uint32_t>(Word{0, kind, 0});
   }
 
-  /// For a timer. REQUIRES: at rest.
+  /// For timers. REQUIRES: at rest.
   static void activate_timer(Operation& operation, std::uint16_t lane) noexcept {
     set_processor(operation, lane);  // for cancel
     activate_simple(operation);
@@ -66,20 +68,22 @@ class OperationAccess {
     set_state(operation, OperationState::started);
   }
 
-  /// A new activation: from rest to `to` (started, deferred or posted). REQUIRES: at rest.
+  /// Begins a new activation: from rest to `to` (started, deferred or posted). REQUIRES: at rest.
   static void activate(Operation& operation, OperationState to) noexcept {
     BATON_ASSERT(!operation.is_pending());
     BATON_ASSERT(to == OperationState::started || to == OperationState::deferred ||
                  to == OperationState::posted);
-    // Before the number: a mark that comes late, for the last activation, is of no use to this one.
+    // Reset before the activation changes. A late mark carries the previous activation's number and
+    // does not match the new one.
     operation.cancel_wanted_.store(0, std::memory_order_relaxed);
     operation.activation_.store(operation.activation_.load(std::memory_order_relaxed) + 1,
                                 std::memory_order_relaxed);
     operation.core_flags_ = 0;
     operation.state_.store(to, std::memory_order_release);
   }
-  /// The same for a simple one: still at rest, and without flags. Its state may be set after the
-  /// engine has answered, because only this thread looks at it until then. REQUIRES: at rest.
+  /// The same for a simple operation, but leaves its state and flags alone. The state may be set
+  /// after the engine has answered, because only this thread reads it until then. REQUIRES: at
+  /// rest.
   static void activate_simple(Operation& operation) noexcept {
     operation.cancel_wanted_.store(0, std::memory_order_relaxed);
     operation.activation_.store(operation.activation_.load(std::memory_order_relaxed) + 1,
@@ -94,14 +98,14 @@ class OperationAccess {
   static void set_state(Operation& operation, OperationState state) noexcept {
     operation.state_.store(state, std::memory_order_release);
   }
-  /// Of a pending operation, too: its owner has taken it out of the timer queue.
+  /// Also for a pending operation, after its owner has removed it from the timer queue.
   static void set_deadline(Operation& operation, Deadline deadline) noexcept {
     operation.deadline_ = deadline;
   }
   static void forget_deadline(Operation& operation) noexcept {
     operation.deadline_ = Deadline::never();
   }
-  /// The start was refused after all: back to rest, no completion.
+  /// The start was refused after all: back to rest without a completion.
   static void deactivate(Operation& operation) noexcept {
     BATON_ASSERT(state(operation) == OperationState::started);
     operation.state_.store(OperationState::initialized, std::memory_order_release);
@@ -114,23 +118,23 @@ class OperationAccess {
     BATON_ASSERT(state(operation) == OperationState::deferred);
     operation.state_.store(OperationState::started, std::memory_order_relaxed);
   }
-  /// STARTED or DEFERRED to RESULT_READY: publishes the result. An engine's refusal (START_ERROR)
-  /// comes here, too: its error is the result.
+  /// From STARTED or DEFERRED to RESULT_READY: publishes the result. A refusal by the engine
+  /// (START_ERROR) also comes here, with its error as the result.
   static void publish(Operation& operation) noexcept {
     const OperationState now = state(operation);
     BATON_ASSERT(now == OperationState::started || now == OperationState::deferred ||
                  now == OperationState::start_error);
-    operation.deadline_ = Deadline::never();  // was for this activation only
+    operation.deadline_ = Deadline::never();  // it applied to this activation only
     // release: a thread that reads the state reads the result (Operation::state() acquires).
     operation.state_.store(OperationState::result_ready, std::memory_order_release);
   }
-  /// RESULT_READY or POSTED to COMPLETED: the handler is entered next.
+  /// From RESULT_READY or POSTED to COMPLETED: the handler runs next.
   static void complete(Operation& operation) noexcept {
     const OperationState now = state(operation);
     BATON_ASSERT(now == OperationState::result_ready || now == OperationState::posted);
     operation.state_.store(OperationState::completed, std::memory_order_release);
   }
-  /// Back into the queue before its handler was entered: nothing changes.
+  /// Queued again before its handler ran: the state stays the same.
   static void requeued(const Operation& operation) noexcept {
     BATON_ASSERT(state(operation) == OperationState::result_ready ||
                  state(operation) == OperationState::posted);
@@ -152,13 +156,13 @@ class OperationAccess {
     operation.cancel_asked_.store(true, std::memory_order_relaxed);
   }
   /// Marks the operation for the thread that may cancel it, unless this activation is over. The
-  /// mark names the activation, of which it has 16 bits: one that comes late finds another number,
-  /// and the next activation takes it away.
+  /// mark holds 16 bits of the activation's number, so a late mark does not match a newer
+  /// activation. The next activation clears it.
   static void want_cancel(Operation& operation, std::uint32_t activation) noexcept {
     std::uint16_t seen = operation.cancel_wanted_.load(std::memory_order_relaxed);
     do {
       if (operation.activation() != activation) return;
-      // release: with what the caller did before.
+      // release: publishes what the caller wrote before.
     } while (!operation.cancel_wanted_.compare_exchange_weak(
         seen, mark_of(activation), std::memory_order_release, std::memory_order_relaxed));
   }
@@ -166,9 +170,9 @@ class OperationAccess {
     return operation.cancel_wanted_.load(std::memory_order_acquire) ==
            mark_of(operation.activation());
   }
-  // A cancel from a foreign thread reads it (and the handle) of an operation that may be prepared
-  // anew meanwhile, and looks afterwards whether the activation is still the same. Acquire and
-  // release order that second look after the first.
+  // A cancel from another thread reads the processor and the handle of an operation that may be
+  // prepared again meanwhile. It then checks that the activation is still the same. Acquire and
+  // release order that check after these reads.
   static std::uint16_t processor(const Operation& operation) noexcept {
     return operation.processor_.load(std::memory_order_acquire);
   }
@@ -186,16 +190,15 @@ class OperationAccess {
   }
   static Operation*& next(Operation& operation) noexcept { return operation.next_; }
 
-  // The timer queue: its row (timer_row.hpp), its heap (timer_heap.cpp), its wheel
-  // (timer_wheel.cpp).
+  // The links of the timer queue: see timer_row.hpp, timer_heap.cpp and timer_wheel.cpp.
   static std::int64_t& filed_ns(Operation& operation) noexcept { return operation.timer_filed_ns_; }
   static Operation*& child(Operation& operation) noexcept { return operation.timer_child_; }
   static TimerSlot*& slot(Operation& operation) noexcept { return operation.timer_slot_; }
   static Operation*& sibling(Operation& operation) noexcept { return operation.timer_sibling_; }
   static Operation*& previous(Operation& operation) noexcept { return operation.timer_previous_; }
 
-  /// Of one that is queued in a strand: the runner that will run it. Meanwhile set_processor holds
-  /// that runner's lane.
+  /// For an operation queued in a strand: the runner that will run it. `processor` holds that
+  /// runner's lane meanwhile.
   static HandlerRunner*& runner(Operation& operation) noexcept { return operation.runner_; }
 
   // -- handles ------------------------------------------------------------------------------------
@@ -228,16 +231,16 @@ class OperationAccess {
   static Handle*& asked_next(Handle& handle) noexcept { return handle.asked_next_; }
   static Handle*& asked_previous(Handle& handle) noexcept { return handle.asked_previous_; }
   static void set_close_may_block(Handle& handle, bool may_block) noexcept {
-    // relaxed: a close that is to know of it is started by a thread that does.
+    // relaxed: a close that depends on the flag is started by a thread that has already seen it.
     handle.close_may_block_.store(may_block, std::memory_order_relaxed);
   }
 
-  /// Into the list of its handle, which has one more pending; unlist leaves the count, which lasts
-  /// until the handler has returned.
+  /// Adds the operation to its handle's list and counts it as pending. unlist() does not change the
+  /// count, which includes the operation until its handler has returned.
   static void list(Operation& operation) noexcept {
     list(operation, *operation.handle(), operation.core_flags_);
   }
-  /// With new flags. REQUIRES: `handle` is the operation's.
+  /// The same, and replaces the flags. REQUIRES: `handle` is the operation's.
   static void list(Operation& operation, Handle& handle, std::uint8_t flags) noexcept {
     operation.sibling_previous_ = nullptr;
     operation.sibling_next_ = handle.operations_;
@@ -257,13 +260,13 @@ class OperationAccess {
   }
 
  private:
-  /// State, kind and flags, which stand side by side.
+  /// State, kind and flags, which are adjacent in an Operation.
   struct Word {
     std::uint8_t state;
     std::uint8_t kind;
     std::uint16_t flags;
   };
-  /// The bits of every state but initialized.
+  /// All bits that any state but `initialized` has.
   static constexpr std::uint8_t not_prepared =
       Operation::pending_bit | static_cast<std::uint8_t>(OperationState::completed);
 

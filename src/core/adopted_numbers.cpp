@@ -1,4 +1,4 @@
-// The numbers of adopted descriptors.
+// The descriptors that handles hold.
 #include "core/adopted_numbers.hpp"
 
 #include <sys/stat.h>
@@ -37,7 +37,7 @@ void AdoptedNumbers::forget(const Handle& handle) noexcept {
   }
 }
 
-// Never 0. Two files that look the same here only refuse a number that was closed and used again.
+// Never 0. If two files have the same value, a number that was closed and reused is refused.
 std::uint32_t AdoptedNumbers::file_of(NativeHandle native) const noexcept {
   struct stat status{};
   if (system_.fstat(native, &status) != 0) return 1;

@@ -1,6 +1,6 @@
-// AdoptedNumbers: which handle has which descriptor. A descriptor of two handles would be closed
-// twice, the second time perhaps as another file's; and a readiness strategy can watch it only
-// once.
+// AdoptedNumbers: which handle holds which descriptor number. A descriptor with two handles would
+// be closed twice, and the second close might hit another file. A readiness engine can watch a
+// descriptor only once.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ class AdoptedNumbers {
  public:
   explicit AdoptedNumbers(const os::System& system) : system_(system) {}
 
-  /// The number is this handle's until it is forgotten. errc::already_adopted when another handle
-  /// has it; ENOMEM. Any thread.
+  /// Assigns the number to this handle until forget(). Fails with errc::already_adopted if another
+  /// handle holds it, or with ENOMEM. Any thread.
   [[nodiscard]] std::error_code claim(const Handle& handle) noexcept;
-  /// Does nothing when the number is not, or no longer, this handle's. Any thread.
+  /// Does nothing if another handle, or none, holds the number. Any thread.
   void forget(const Handle& handle) noexcept;
 
  private:
-  /// `file` tells a borrowed descriptor from one that has got its number since: the lender may
+  /// `file` detects that the number of a borrowed descriptor now names another file: the lender may
   /// close it between operations (contract.md, rule 12).
   struct Entry {
     std::uint32_t holder = 0;  // a handle's index + 1; 0: none
@@ -34,7 +34,7 @@ class AdoptedNumbers {
 
   const os::System& system_;
   os::Mutex mutex_;
-  // By number, as the kernel's own table of the process, and smaller than that.
+  // Indexed by number, like the process's descriptor table, and smaller than that.
   std::vector<Entry> entries_ BATON_GUARDED_BY(mutex_);
 };
 

@@ -1,9 +1,10 @@
-// CoarseClock: what time it was when a loop last looked. Operations are stamped with it, so that a
-// report can tell their age and a start reads no clock: loops set it every few milliseconds at
-// least, between batches.
+// CoarseClock: the time at which a loop last read the clock. Operations are stamped with it, so a
+// report can give their age and a start reads no clock. Loops set it between batches, every few
+// milliseconds at least.
 //
-// A tick is 2^24 ns, about 17 ms: a shift, no division, and 32 bits of it last for 2.3 years. An
-// operation is therefore told older than it is, by a tick and by the time since its batch began.
+// A tick is 2^24 ns, about 17 ms: dividing is a shift, and 32 bits last for 2.3 years. An age is
+// exact to one tick. It also includes the time between the start of the batch and the start of the
+// operation.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +20,14 @@ class CoarseClock {
   [[nodiscard]] static std::uint32_t tick_of(std::int64_t monotonic_ns) noexcept {
     return static_cast<std::uint32_t>(monotonic_ns >> tick_bits);
   }
-  /// How long ago `tick` was at `now`, another tick; modulo 2^32, half of it is the future.
+  /// The time from `tick` to `now`. Ticks wrap around: the later half of the range counts as the
+  /// future.
   [[nodiscard]] static Duration age(std::uint32_t tick, std::uint32_t now) noexcept {
     const auto ticks = static_cast<std::int32_t>(now - tick);
     return Duration{std::int64_t{std::max(ticks, 0)} << tick_bits};
   }
 
-  /// By the loop; relaxed, for a stamp orders nothing.
+  /// Called by the loop. relaxed: a stamp orders nothing.
   void set(std::int64_t monotonic_ns) noexcept {
     tick_.store(tick_of(monotonic_ns), std::memory_order_relaxed);
   }

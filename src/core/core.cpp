@@ -1,5 +1,5 @@
-// Takes each call to the mutex in shared and dedicated mode, or to the lane's thread in per_thread
-// mode.
+// Carries out each public call: with the mutex in shared and dedicated mode, in the lane's thread
+// in per_thread mode.
 #include "core/core.hpp"
 
 #include <errno.h>
@@ -110,8 +110,7 @@ void Proactor::Core::refuse(Refusing what) noexcept {
 
 void Proactor::Core::stop() noexcept {
   if (forked()) return;
-  // A stop and a restart at the same time must not mix, or some lanes would be stopped and others
-  // not.
+  // A concurrent restart must not interleave with this, or only some lanes would be stopped.
   const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
   const os::LockGuard alone{stop_mutex_, system_, per_thread_};
   // It ends a drain as well, so what is still in the mail is not cancelled.
@@ -139,12 +138,12 @@ void Proactor::Core::restart() noexcept {
 
 void Proactor::Core::drain(Deadline deadline) noexcept {
   if (forked() || finishing_.load(std::memory_order_acquire)) return;
-  // Of two drains at the same time the second finds the deadline of the first.
+  // If two drains are concurrent, the second one finds the deadline of the first.
   const os::LockGuard one_by_one{drain_mutex_, system_};
   bool goes_on = false;
   {
-    // As in stop(), which a drain that has not seen it must not take back. Nor does it cancel what
-    // is started after a restart.
+    // The locks of stop(): a drain that has not seen a stop must not undo it, nor cancel what is
+    // started after a restart.
     const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
     const os::LockGuard alone{stop_mutex_, system_, per_thread_};
     if (stopped()) return;
@@ -407,8 +406,9 @@ bool is_in_progress(const Operation& operation, std::uint32_t activation) noexce
          operation.activation() == activation;
 }
 
-// REQUIRES: it was under way. Its lane may have completed it meanwhile and begun another request
-// with it, so the result is only valid if the caller finds the same activation afterwards.
+// REQUIRES: the operation was in progress. Its lane may have completed it meanwhile and started
+// another request with it, so the result is valid only if the caller finds the same activation
+// afterwards.
 std::uint16_t lane_of(const Operation& operation, const Handle* handle) noexcept {
   return handle != nullptr ? Access::lane(*handle) : Access::processor(operation);
 }
@@ -533,7 +533,7 @@ CancelWait Proactor::Core::cancel_wait(Operation& operation, std::uint32_t activ
     const Deadline now = ledger_.now();
     if (now >= deadline) break;
     // The completing thread reads cancel_waiters once per handler, without a fence, and may miss
-    // this waiter. The bound makes up for that.
+    // this waiter. The bound on the wait makes up for that.
     const Deadline until = std::min(deadline, Deadline::after(std::chrono::milliseconds{5}, now));
     system_.futex_wait(&ledger_.completions, seen, until.ns());
   }
@@ -554,8 +554,8 @@ std::uint32_t Proactor::Core::home_of(Home home) noexcept {
   return pick_lane(policy == AcceptPolicy::least_loaded);
 }
 
-// Picks among the lanes that have a thread, or all if none has: the next, or the one with the
-// fewest handles.
+// Picks a lane among those that have a thread, or among all if none has: the next one, or the one
+// with the fewest handles.
 std::uint32_t Proactor::Core::pick_lane(bool least_loaded) noexcept {
   const std::uint32_t count = lanes();
   if (count == 1) return 0;
@@ -565,7 +565,7 @@ std::uint32_t Proactor::Core::pick_lane(bool least_loaded) noexcept {
   const auto handles = [&](std::uint32_t lane) {
     return lanes_[lane]->open_handles.load(std::memory_order_relaxed);
   };
-  // Lanes to pass over; none if the number of handles decides.
+  // Lanes to pass over; empty if the number of handles decides.
   std::size_t steps =
       least_loaded ? 0 : next_lane_.fetch_add(1, std::memory_order_relaxed) % choice.count();
   std::uint32_t found = count;
@@ -628,8 +628,8 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
     if (const auto error = look_at_file(system_, native, kind, facts)) return unexpected{error};
   }
   const bool accepted = home.lane == Home::by_policy;
-  // A listening socket becomes ready by connections, which no read takes. Where there is no
-  // connection to come, an accept has its answer at once, too.
+  // A listening socket becomes ready when a connection comes, which no read takes. Where no
+  // connection can come, an accept is answered at once as well.
   if (kind == HandleKind::listener || (kind == HandleKind::stream_socket && !accepted)) {
     facts.readable = os::listens(system_, native) == (kind == HandleKind::listener);
   }
@@ -733,7 +733,7 @@ void Proactor::Core::close_detached(Handle& handle) noexcept {
 
 // -- HandlerRunner --------------------------------------------------------------------------------
 
-// The lock makes the check for the end of a drain see the operation held by the strand or queued.
+// With the lock, the check for the end of a drain sees the operation in the strand or in the queue.
 void Proactor::Core::requeue(Lane& lane, Operation& operation) noexcept {
   const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};  // a lane is its thread's
   ledger_.held_by_strands.fetch_sub(1, std::memory_order_relaxed);
@@ -771,7 +771,7 @@ void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
 // -- the end --------------------------------------------------------------------------------------
 
 // A handler that ends its proactor returns afterwards or, after exit(), never. So nothing waits for
-// it: neither the close of its handle, nor the operations behind it in its strand.
+// that handler: not the close of its handle, and not the operations behind it in its strand.
 bool Proactor::Core::everything_finished(bool in_handler) noexcept {
   // acquire: before the queues are read, so that they hold what threads of other proactors queued.
   if (ledger_.in_strands.load(std::memory_order_acquire) > 0 && !in_handler) return false;

@@ -1,5 +1,5 @@
-// Proactor::Core: what is behind the Proactor - the ledger, the lanes, the dispatcher or the lane
-// loops - and the way of each public call to the thread that may carry it out.
+// Proactor::Core: the parts of a Proactor - the ledger, the lanes, the dispatcher or the lane loops
+// - and the path of each public call to the thread that may carry it out.
 #pragma once
 
 #include <cstdint>
@@ -41,16 +41,16 @@ class Proactor::Core final : public HandlerRunner {
   // -- the calls of Proactor ----------------------------------------------------------------------
 
   std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after, bool for_good);
-  /// Null: it would change nothing.
+  /// Null: there would be nothing to change.
   [[nodiscard]] std::unique_ptr<AttachedMember> attach();
   void stop() noexcept;
   [[nodiscard]] bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
   void restart() noexcept;
   void drain(Deadline deadline) noexcept;
   void finish() noexcept;
-  /// For a destructor inside one of its own handlers, whose turn is still on the stack: finishes,
-  /// and leaves the memory alone from then on. exit() in a handler comes here and does not return
-  /// to the turn; ended_in_handler() tells the others.
+  /// For a destructor inside one of its own handlers, whose turn is still on the stack. Ends
+  /// everything, and leaves the memory alone from then on. exit() in a handler comes here and does
+  /// not return to the turn; other turns check ended_in_handler().
   void end_in_handler() noexcept;
   /// The calling thread comes back to a proactor that a handler of its own has destroyed.
   [[nodiscard]] bool ended_in_handler() const noexcept {
@@ -64,12 +64,12 @@ class Proactor::Core final : public HandlerRunner {
   }
 
   [[gnu::noinline]] std::error_code start(Operation& operation) noexcept;
-  /// The same, of one that may be simple (Starter::start_less_simple).
+  /// The same for an operation that may be simple (Starter::start_less_simple).
   [[gnu::noinline]] std::error_code start_less_simple(Operation& operation) noexcept;
-  /// The same of a simple one (Starter::handle_of_simple), by the thread that is inside its lane.
+  /// The same for a simple operation (Starter::handle_of_simple), by the thread inside its lane.
   [[gnu::noinline]] std::error_code start_here(Lane& lane, Operation& operation,
                                                Handle& handle) noexcept;
-  /// By any other; `lane`: null, or the handle's route.
+  /// The same by any other thread; `lane`: null, or the handle's route.
   [[gnu::noinline]] std::error_code start_elsewhere(Lane* lane, Operation& operation,
                                                     Handle& handle) noexcept;
   bool move_deadline(Operation& operation, Deadline deadline) noexcept;
@@ -93,7 +93,7 @@ class Proactor::Core final : public HandlerRunner {
     return static_cast<std::uint32_t>(lanes_.size());
   }
   [[nodiscard]] std::uint32_t current_lane() const noexcept;
-  /// A thread is in run() or its kin.
+  /// True if a thread is in run() or a similar call.
   [[nodiscard]] bool is_driven() const noexcept;
   [[nodiscard]] Statistics statistics() const;
   /// src/core/pending.cpp.

@@ -1,5 +1,6 @@
-// Counter: written by one thread at a time (its owner, or the holder of a lock), read by any. A
-// plain add and a plain store, no read-modify-write: counting costs what a local variable costs.
+// Counter: written by one thread at a time (its owner, or the holder of a lock) and read by any. It
+// uses a plain add and a plain store instead of a read-modify-write, so counting costs as much as
+// with a local variable.
 #pragma once
 
 #include <atomic>
@@ -24,8 +25,9 @@ class Counter {
     return value_.load(std::memory_order_relaxed);
   }
 
-  /// Of two that make one number, which is not negative, this one taken from, and perhaps below
-  /// zero. Another thread may see one change and not the other.
+  /// The sum of two counters that make up one number. This one is subtracted from and may be
+  /// negative (wrapped); the sum is not. A reader may see one of two changes without the other, so
+  /// a negative sum reads as 0.
   [[nodiscard]] std::uint64_t sum_with(const Counter& added_to) const noexcept {
     const auto sum = static_cast<std::int64_t>(get() + added_to.get());
     return sum > 0 ? static_cast<std::uint64_t>(sum) : 0;

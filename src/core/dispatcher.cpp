@@ -157,7 +157,7 @@ std::size_t Dispatcher::run(Member& me, std::size_t handlers_max) {
     do {
       Operation& operation = lane_.completed.pop_front();
       const bool watched = !is_alone();
-      if (watched) {  // or there is nobody who has taken notes
+      if (watched) {  // or no other thread has taken notes
         ++taken_;
         for_seats_of(me, [](Processor& led) { ++led.seat.count; });
       }
@@ -307,7 +307,7 @@ void Dispatcher::end_watch(Member& me) {
   pace_.all_moved();
 }
 
-// A leader has moved since the member's notes.
+// True if a leader has moved since the member's notes.
 bool Dispatcher::moved(const Member& me) const noexcept {
   return std::any_of(processors_.begin(), processors_.end(), [&me](const Processor* processor) {
     return processor->seat.count != me.notes.mark[processor->index];
@@ -359,7 +359,7 @@ inline std::size_t Dispatcher::take_in(Processor& led, OperationQueue& batch) no
   return brought;
 }
 
-// Sleeps until woken: as the standby with a time-out, if the role is free, else for good.
+// Sleeps until woken: as the standby with a timeout if the role is free, else without one.
 void Dispatcher::rest(Member& me, Deadline deadline, bool& late) {
   check_seats(me);
   if (ended(me)) return;  // it came while the mutex was free
@@ -475,7 +475,7 @@ bool Dispatcher::look(Member& me) {
     me.rest = Rest::awake;
     return true;
   }
-  // Help if some of what was queued at the last look is still queued.
+  // Help if some results that were queued at the last look are still queued.
   const bool old = taken_ < me.notes.queue_mark;
   if (!lane_.completed.empty() && (old || urgent())) {
     if (old) pace_.was_stuck();
@@ -491,7 +491,7 @@ bool Dispatcher::look(Member& me) {
     pace_.all_moved();
     return false;
   }
-  // Nothing moves: free the role and sleep without a time-out, in the same step.
+  // Nothing moves: give up the role and sleep without a timeout, in the same step.
   standby_ = nullptr;
   push_sleeper(me);
   return false;

@@ -70,7 +70,7 @@ class Dispatcher {
     if (somebody_rests()) wake_whom_it_takes(urgent());
   }
   /// The same after a start. An operation that completed at once is the next step of the thread
-  /// whose handler started it, and waits for that thread, however long handlers last.
+  /// whose handler started it. It waits for that thread, however long handlers take.
   void look_round_after_start() BATON_REQUIRES(shared_lane) {
     if (somebody_rests()) wake_whom_it_takes(overlooked());
   }
@@ -88,7 +88,8 @@ class Dispatcher {
     return BATON_UNLIKELY(lane_.closable != nullptr) && close_handles();
   }
 
-  /// The calling thread holds the seat of `processor` and will therefore wait next. Needs no mutex.
+  /// True if the calling thread holds the seat of `processor` and therefore waits next. Needs no
+  /// mutex.
   [[nodiscard]] static bool leads(const Processor& processor) noexcept {
     const std::uint32_t holder = processor.seat.holder.load(std::memory_order_seq_cst);
     const Inside* const link = inside_chain();
@@ -96,7 +97,7 @@ class Dispatcher {
     return (holder == link->number && link->dispatcher->only_ == &processor) ||
            holds(processor, holder);
   }
-  /// The same, and no other thread is inside turn(), so that none could be woken or help.
+  /// The same, and no other thread is inside turn(), so no thread could be woken or could help.
   [[nodiscard]] bool leads_alone(const Processor& processor) const noexcept
       BATON_REQUIRES(shared_lane) {
     const Inside* const link = inside_chain();
@@ -132,7 +133,7 @@ class Dispatcher {
 
   enum class Rest : std::uint8_t { awake, asleep, signalled, standby };
 
-  /// What a look compares with.
+  /// Notes of the last look; the next one compares with them.
   struct Notes {
     Deadline looked;
     std::uint32_t mark[limits::processors_max] = {};  // Seat::count at the last look
@@ -153,7 +154,7 @@ class Dispatcher {
     bool watches = false;      // a leader that waits, and looks as the standby would
     bool keeps_watch = false;  // it does so since its notes
     Notes notes;
-    std::uint32_t seats = 0;  // bit per processor: what I think I hold
+    std::uint32_t seats = 0;  // bit per processor: seats that this thread believes it holds
     Member* next = nullptr;   // sleepers, last in first out
     Member* previous = nullptr;
   };
@@ -202,7 +203,7 @@ class Dispatcher {
       BATON_REQUIRES(shared_lane);
   void leave(Member& me) BATON_REQUIRES(shared_lane);
 
-  /// Draining, and nothing pending, queued or in a handler.
+  /// True if the proactor is draining and nothing is pending, queued or in a handler.
   [[nodiscard]] bool drained() const noexcept {
     return BATON_UNLIKELY(ledger_.draining.load(std::memory_order_relaxed)) && nothing_left();
   }
@@ -223,7 +224,7 @@ class Dispatcher {
   [[gnu::always_inline]] void set_seats(const Member& me, SeatState state) noexcept;
 
   [[nodiscard]] bool somebody_rests() const noexcept { return resting_ != 0; }
-  /// No other thread is inside that could be woken.
+  /// True if no other thread that could be woken is inside.
   [[nodiscard]] bool is_alone() const noexcept { return members_ == 1; }
   void wake_whom_it_takes(bool needed) BATON_REQUIRES(shared_lane);
 

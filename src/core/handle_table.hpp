@@ -30,7 +30,7 @@ class HandleTable {
   HandleTable(std::uint32_t handles_max, const os::System& system)
       : system_(system), most_(handles_max), table_(handles_max + limits::handles_for_accepted) {}
 
-  /// Handles that are open or closing.
+  /// The number of handles that are open or closing.
   [[nodiscard]] std::uint32_t count() const noexcept {
     return count_.load(std::memory_order_relaxed);
   }
@@ -38,22 +38,22 @@ class HandleTable {
   /// The same, for engines (EngineOptions::handles).
   [[nodiscard]] const std::atomic<std::uint32_t>& counter() const noexcept { return count_; }
 
-  /// Indices ever handed out.
+  /// The number of indices handed out so far.
   [[nodiscard]] std::uint32_t used() const noexcept {
     return used_.load(std::memory_order_acquire);
   }
 
-  /// A fresh record in phase open; null when the table is full. `accepted`: it may have one of the
-  /// last places (limits::handles_for_accepted). Any thread.
+  /// A new record in phase `open`; null when the table is full. `accepted`: it may use one of the
+  /// reserved places (limits::handles_for_accepted). Any thread.
   Handle* allocate(NativeHandle native, HandleKind kind, Ownership ownership, bool nonblocking,
                    std::uint16_t lane, std::uint16_t processor = Handle::any_processor,
                    OpenFacts facts = {}, bool accepted = false) noexcept;
-  /// The index becomes free for another; the generation tells them apart. Any thread. A record that
-  /// is in a lane's list of requests stays there, and the lane releases it when it has unlinked it.
+  /// Makes the index free for another handle; the generation tells them apart. A record in a lane's
+  /// request list stays there, and the lane releases it after unlinking it. Any thread.
   void release(Handle& handle) noexcept;
 
-  /// Calls visit(Handle&) for each that is open or closing. REQUIRES: their lanes are quiet, or the
-  /// visitor only touches what it may.
+  /// Calls visit(Handle&) for each handle that is open or closing. REQUIRES: their lanes are quiet,
+  /// or the visitor touches only what any thread may touch.
   template <class Visit>
   void for_each(Visit&& visit) noexcept {
     for_each_in(0, used(), visit);
@@ -75,7 +75,7 @@ class HandleTable {
   os::Mutex mutex_;
   ChunkedTable<Handle> table_;
   Handle* free_ BATON_GUARDED_BY(mutex_) = nullptr;
-  std::atomic<std::uint32_t> used_{0};  // indices ever handed out
+  std::atomic<std::uint32_t> used_{0};  // indices handed out so far
   std::atomic<std::uint32_t> count_{0};
 };
 

@@ -1,4 +1,4 @@
-// The looks.
+// The slow paths of HandlerClock: those that read the system's clock.
 #include "core/handler_clock.hpp"
 
 #include <algorithm>
@@ -10,11 +10,12 @@ namespace {
 // A quarter of a tick of the coarse clock.
 constexpr std::int64_t fresh_ns = 4'000'000;
 constexpr std::int64_t brief_ns = 16'000;
-// Between these the rate of ticks can be told within a few percent, and counted in 64 bits.
+// Within these bounds the rate of ticks is known within a few percent, and the product fits 64
+// bits.
 constexpr std::int64_t rate_least_ns = 4'000;
 constexpr std::int64_t rate_most_ns = 1'000'000'000'000;
 
-// No processor's counter is behind another's. Were one, nothing would be learnt, or told, from it.
+// The counters of all processors agree. If one were behind another, the span would not be used.
 bool is_span(std::uint64_t ticks) noexcept { return static_cast<std::int64_t>(ticks) > 0; }
 
 }  // namespace
@@ -23,8 +24,8 @@ std::int64_t HandlerClock::ns_at(std::uint64_t count) const noexcept {
   return has_ticks_ ? system_.monotonic_ns() : static_cast<std::int64_t>(count);
 }
 
-// Ticks are read after the nanoseconds here, and before them in measure(). A preemption between the
-// two makes a span look longer, as a preemption within it does, and never shorter.
+// Reads the ticks after the nanoseconds; measure() reads them before. A preemption between the two
+// makes a span look longer, never shorter, as a preemption within the span does.
 std::uint64_t HandlerClock::looked_at(std::uint64_t count, std::int64_t ns) noexcept {
   coarse_.set(ns);
   looked_ns_ = ns;
@@ -32,8 +33,8 @@ std::uint64_t HandlerClock::looked_at(std::uint64_t count, std::int64_t ns) noex
   return looked_;
 }
 
-// A preemption between the two readings makes the rate look slower than it is, and nothing makes it
-// look faster: the least that was seen is the nearest to the truth.
+// A preemption between the two readings makes a tick look longer than it is. Nothing makes it look
+// shorter, so the least value seen is the most accurate.
 void HandlerClock::learn_rate(std::uint64_t ticks, std::int64_t ns) noexcept {
   if (!is_span(ticks) || ns < rate_least_ns || ns > rate_most_ns) return;
   const std::uint64_t found = static_cast<std::uint64_t>(ns) * lot / ticks;
@@ -59,7 +60,7 @@ std::uint64_t HandlerClock::measure(std::uint64_t begin, std::uint64_t end,
   const std::uint64_t ticks = end - begin;
   if (!is_span(ticks) || !is_span(end - looked_)) return looked_at(end, ns);
   learn_rate(end - looked_, ns - looked_ns_);
-  // begin() has looked before, or found the last look fresh.
+  // begin() has read the clock before, or found the last reading fresh.
   const auto passed_ns = static_cast<double>(ns - looked_ns_);
   const double share = static_cast<double>(ticks) / static_cast<double>(end - looked_);
   const auto took = static_cast<std::uint64_t>(passed_ns * share);

@@ -1,14 +1,14 @@
-// HandlerClock: how long the handlers of a lane take (Statistics::handler_ns_max, slow_handlers),
-// and what time it is for what they start (CoarseClock), with next to no looks at the system's
-// clock. A lane with short handlers would else spend a tenth of its instructions on them.
+// HandlerClock: measures how long the handlers of a lane take (Statistics::handler_ns_max,
+// slow_handlers) and sets the CoarseClock for what they start. It hardly ever reads the system's
+// clock: otherwise a lane with short handlers would spend a tenth of its instructions on that.
 //
-// A few handlers are timed together; if they were slow, it was one of them, as good as always.
+// A few handlers are timed together. If a batch was slow, nearly always one handler was the cause,
+// so it counts as one slow handler.
 //
-// Between looks it counts the processor's ticks. Nothing needs to be known of their rate: each look
-// shows that so many ticks were no longer than so many nanoseconds, and from then on as many, or
-// fewer, need no look. Only a batch longer than any that was seen to be short is measured: by its
-// share of the ticks, and of the nanoseconds, since the look before it. Without ticks every batch
-// is measured.
+// Between readings of the clock it counts the processor's ticks. It need not know their rate in
+// advance. Each reading shows that so many ticks took no longer than so many nanoseconds; from then
+// on a batch of as many ticks, or fewer, needs no reading. Only a longer batch is measured, by its
+// share of the ticks and nanoseconds since the last reading. Without ticks every batch is measured.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ namespace baton {
 
 class HandlerClock {
  public:
-  /// Handlers that take longer are counted one by one.
+  /// Handlers that take longer count as slow.
   static constexpr std::uint64_t slow_ns = 1'000'000;
   /// At most so many are timed together.
   static constexpr std::size_t handlers_max = 32;
@@ -36,16 +36,17 @@ class HandlerClock {
   HandlerClock(const HandlerClock&) = delete;
   HandlerClock& operator=(const HandlerClock&) = delete;
 
-  /// Before handlers: a mark for end().
+  /// Call before handlers. Returns a mark for end().
   [[nodiscard, gnu::always_inline]] std::uint64_t begin() noexcept {
     const std::uint64_t now = this->now();
     return BATON_LIKELY(now - looked_ <= fresh_) ? now : look(now);
   }
-  /// After `handlers` of them, at least one: the mark for those that follow at once.
+  /// Call after `handlers` of them, at least one. Returns the mark for the handlers that follow at
+  /// once.
   [[gnu::always_inline]] std::uint64_t end(std::uint64_t begin, std::size_t handlers) noexcept {
     return end(begin, now(), handlers);
   }
-  /// The same for handlers that have returned when it was `now`.
+  /// The same for handlers that returned at `now`.
   [[gnu::always_inline]] std::uint64_t end(std::uint64_t begin, std::uint64_t now,
                                            std::size_t handlers) noexcept {
     return BATON_LIKELY(now - begin <= short_) ? now : measure(begin, now, handlers);
@@ -55,12 +56,12 @@ class HandlerClock {
     return BATON_LIKELY(has_ticks_) ? os::ticks()
                                     : static_cast<std::uint64_t>(system_.monotonic_ns());
   }
-  /// Of two marks, as far as the rate of ticks is known: 0 before the first long enough look.
+  /// The time between two marks. 0 until the rate of ticks is known.
   [[nodiscard]] std::int64_t ns_between(std::uint64_t begin, std::uint64_t end) const noexcept {
     const std::uint64_t span = end - begin;
     return static_cast<std::int64_t>(has_ticks_ ? span * ns_per_lot_ / lot : span);
   }
-  /// Some 16 us have not passed between two marks. Without ticks it is never known.
+  /// True if less than about 16 us passed between two marks. Always false without ticks.
   [[nodiscard]] bool were_brief(std::uint64_t begin, std::uint64_t end) const noexcept {
     return end - begin < brief_;
   }
@@ -79,11 +80,11 @@ class HandlerClock {
   Counter& longest_ns_;
   Counter* const slow_;
   const bool has_ticks_ = system_.has_ticks;
-  std::uint64_t fresh_ = 0;       // as many since the last look: the coarse clock is right
-  std::uint64_t short_ = 0;       // as many for a batch: neither slow nor longer than another
-  std::uint64_t brief_ = 0;       // as many, or nearly, in 16 us
-  std::uint64_t ns_per_lot_ = 0;  // a lot of ticks takes so long
-  std::uint64_t looked_ = 0;      // the last look: ticks,
+  std::uint64_t fresh_ = 0;  // ticks since the last reading for which the coarse clock is right
+  std::uint64_t short_ = 0;  // ticks of a batch known to be neither slow nor the longest
+  std::uint64_t brief_ = 0;  // ticks in about 16 us
+  std::uint64_t ns_per_lot_ = 0;  // nanoseconds for `lot` ticks
+  std::uint64_t looked_ = 0;      // the last reading: ticks
   std::int64_t looked_ns_ = 0;    // and nanoseconds
 };
 

@@ -7,7 +7,7 @@
 namespace baton {
 namespace {
 
-// No simulator replaces the ends of real threads, so this is always the real system.
+// The ends of real threads are not simulated, so this is always the real system.
 os::Mutex mutex;
 const os::System& real() noexcept { return os::real_system(); }
 
@@ -52,7 +52,7 @@ KeptLane::List& KeptLane::of_this_thread() noexcept {
 
 void KeptLane::keep(void (*let_go)(void* context), void* context) noexcept {
   List& mine = of_this_thread();
-  if (list_ == &mine) return;  // only this thread could have changed that
+  if (list_ == &mine) return;  // no other thread can have changed that
   let_go_ = let_go;
   context_ = context;
   fork_generation_ = os::fork_generation();

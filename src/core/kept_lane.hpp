@@ -1,7 +1,7 @@
-// KeptLane: a lane that its thread keeps between two visits, because a pinned engine knows only
-// that thread. When the thread ends without a word, the lane must be let go by it, not after it: an
-// engine's operations cannot be reaped by anybody else. So each thread has a list of the lanes it
-// keeps, and goes through it at its end.
+// KeptLane: a lane that its thread keeps between two visits, because a pinned engine works only
+// with that thread. If the thread ends, that thread itself must let the lane go, because no other
+// thread can reap the engine's operations. So each thread has a list of the lanes it keeps and
+// releases them when it ends.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ class KeptLane {
   KeptLane(const KeptLane&) = delete;
   KeptLane& operator=(const KeptLane&) = delete;
 
-  /// The calling thread will call let_go(context) when it ends, unless forget() comes before.
+  /// The calling thread calls let_go(context) when it ends, unless forget() is called before.
   void keep(void (*let_go)(void* context), void* context) noexcept;
-  /// Any thread; but the keeping thread must not be ending at this moment.
+  /// Any thread. REQUIRES: the thread that keeps the lane is not ending at this moment.
   void forget() noexcept;
 
  private:
@@ -27,7 +27,7 @@ class KeptLane {
   void (*let_go_)(void*) = nullptr;
   void* context_ = nullptr;
   std::uint32_t fork_generation_ = 0;
-  // Guarded by one mutex for all lists: they change when threads and proactors come and go.
+  // Guarded by one mutex for all lists, which change only when threads and proactors come and go.
   List* list_ = nullptr;
   KeptLane* next_ = nullptr;
 };

@@ -40,13 +40,13 @@ struct LaneCounters {
       followers_woken, wakes_suppressed, leader_changes, seats_taken, handler_ns_max, slow_handlers,
       exceptions;
 
-  /// A wait has brought so many operations.
+  /// Counts a wait that brought `brought` operations.
   void note_wait(std::size_t brought) noexcept {
     waits.add();
     batch_total.add(brought);
     batch_max.raise_to(brought);
   }
-  /// Simple ones included.
+  /// Includes simple ones.
   [[nodiscard]] std::uint64_t pending_now() const noexcept {
     return pending.sum_with(simple_pending);
   }
@@ -92,7 +92,7 @@ class LaneRequests {
     std::uint32_t generation;
     std::uint32_t what;  ///< without linked and let_go
   };
-  /// What is due, and is not asked any more.
+  /// Requests that are due; they are removed from the lane.
   struct Due {
     std::bitset<wish_count> wishes;
     Handle* handle = nullptr;
@@ -139,11 +139,11 @@ class LaneRequests {
   [[nodiscard]] Number newest() const noexcept { return newest_.load(std::memory_order_acquire); }
   /// Any thread: the number of the oldest request that is not taken yet, or none.
   [[nodiscard]] Number oldest() const noexcept { return oldest_.load(std::memory_order_seq_cst); }
-  /// There is something.
+  /// True if a request is not taken yet.
   [[nodiscard]] bool any() const noexcept { return oldest() != none; }
 
   /// For the owner: takes the wishes and one handle of the requests up to this number. Call it
-  /// again while oldest() tells of more. Inquiries come last, after the requests made before them.
+  /// again while oldest() reports more. Inquiries come last, after the requests made before them.
   [[nodiscard]] Due take(Number until, const os::System& system) noexcept {
     const os::LockGuard lock{mutex_, system};
     Due due;
@@ -234,8 +234,8 @@ struct Lane {
     return look_is_due() ? 1 : handlers_before_look() - unlooked;
   }
 
-  /// Its thread, before it takes or leaves anything that the accounts of a drain do not show: mail,
-  /// an engine's results, posted work, results of starts.
+  /// Called by the lane's thread before it takes or leaves anything that the accounts of a drain do
+  /// not include: mail, an engine's results, posted work, results of starts.
   void be_at_work() noexcept {
     const std::uint32_t before = activity.load(std::memory_order_relaxed);
     // seq_cst: see Core::lane_is_quiet.
@@ -256,7 +256,7 @@ struct Lane {
   std::uint16_t index = 0;
   Starter* starter = nullptr;
   Route route;
-  std::size_t last_batch = 0;  // operations that the last wait brought
+  std::size_t last_batch = 0;  // operations from the last wait
   std::size_t unlooked = 0;    // handlers since the last look, in however many turns
   CoarseClock clock;           // set by the threads that run this lane's handlers
   TimerQueue timers;

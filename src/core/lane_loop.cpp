@@ -490,9 +490,9 @@ void LaneLoop::look_at_mail() noexcept {
   if (!lane_.mailbox.empty() || lane_.requests.any()) open_mailbox();
 }
 
-// Serves requests and mail in order: a request that was made before an operation was started is
-// served before it, the other requests after it. The number is read first, so whatever the asker
-// mailed before its request is in this mail or was in an earlier one. Later requests wait for the
+// Serves requests and mail in order. A request made before an operation was started is served
+// before that operation, other requests after it. The number is read first, so all mail that the
+// asker sent before its request is in this batch or an earlier one. Later requests wait for the
 // next look.
 void LaneLoop::open_mailbox() noexcept {
   const LaneRequests::Number newest = lane_.requests.newest();

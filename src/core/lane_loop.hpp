@@ -89,9 +89,9 @@ class LaneLoop {
   /// When a thread may lead this lane besides its own: at once, or after some time if the lane's
   /// thread has left for a moment or has yet to come. REQUIRES: no thread leads.
   [[nodiscard]] Deadline free_from(Deadline now) noexcept;
-  /// Gives its thread the whole time again to come.
+  /// Restarts the time that a lane's thread has to come.
   void wait_anew() noexcept { unled_since_ns_.store(0, std::memory_order_relaxed); }
-  /// Takes back a visit that did not help.
+  /// Restores that time after an attempt to lead the lane failed.
   void waits_still(Deadline since) noexcept {
     unled_since_ns_.store(since.ns(), std::memory_order_relaxed);
   }
@@ -105,7 +105,7 @@ class LaneLoop {
   [[nodiscard]] bool was_left_by_this_thread() const noexcept {
     return left_by_.load(std::memory_order_relaxed) == system_.thread_self();
   }
-  /// No thread has come for it yet.
+  /// No thread has led it yet.
   [[nodiscard]] bool untouched() const noexcept {
     return !touched_.load(std::memory_order_relaxed);
   }
@@ -152,7 +152,7 @@ class LaneLoop {
     Stay(const Stay&) = delete;
     Stay& operator=(const Stay&) = delete;
     [[nodiscard]] bool is(const Inside* link) const noexcept { return link == &link_; }
-    /// It is this thread's, which is in no handler that was called in this lane since.
+    /// True if this thread made it and is in no handler called in this lane since.
     [[nodiscard]] bool may_end() const noexcept;
 
    private:
@@ -177,7 +177,7 @@ class LaneLoop {
   void regroups() noexcept {
     if (ending()) ending_.fetch_and(~regroup_asked, std::memory_order_seq_cst);
   }
-  /// A hint.
+  /// Only a hint.
   [[nodiscard]] bool sleeps() const noexcept { return sleep_.sleeps(); }
   /// Ends the wait of its leader; tells when there is none.
   SleepWord::Needs wake() noexcept;
@@ -237,7 +237,7 @@ class LaneLoop {
   [[nodiscard]] bool may_have_something() const noexcept {
     return has_something() || driven() || has_something();
   }
-  /// Leader, between its turns: there is nothing in this lane that needs one.
+  /// Leader, between its turns: this lane has nothing to do.
   [[nodiscard]] bool at_rest() const noexcept;
 
   [[nodiscard]] std::uint32_t started() const noexcept;
@@ -252,7 +252,7 @@ class LaneLoop {
     return static_cast<const Inside*>(os::thread_locals.lane_loops);
   }
   static void take_out(const Inside& link) noexcept;
-  /// This thread is in one of this lane's turns.
+  /// True if this thread is in a turn of this lane.
   [[nodiscard]] bool in_turn() const noexcept {
     const Inside* inside = inside_chain();
     while (inside != nullptr && (inside->loop != this || inside->stays)) inside = inside->outer;

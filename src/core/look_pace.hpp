@@ -1,8 +1,8 @@
-// LookPace: how long the standby sleeps between two looks. A look is a timer, two switches and
-// an idle core that is not idle any more; on a machine whose cores are busy it costs some hundred
-// microseconds of the leader's time (docs/decisions/0007-rarer-looks.md). So looks become rarer
-// while each finds that everything moves, and are as frequent as asked for when something was
-// stuck. Not for two threads at once.
+// LookPace: how long the standby sleeps between two looks. A look costs a timer, two context
+// switches and the wake-up of an idle core. On a busy machine that takes some hundred microseconds
+// of the leader's time (docs/decisions/0007-rarer-looks.md). So looks become rarer while each finds
+// that everything moves, and return to the shortest interval when something was stuck. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace baton {
 
 class LookPace {
  public:
-  /// The longest sleep, in shortest ones.
+  /// The longest sleep, as a multiple of the shortest.
   static constexpr std::int64_t slowest = 8;
 
   explicit LookPace(Duration shortest) noexcept : shortest_(shortest), now_(shortest) {}
@@ -28,7 +28,7 @@ class LookPace {
     patience_ = looks_each;
     now_ *= 2;
   }
-  /// A leader was stuck in a handler, or results had become old: it may be so again soon.
+  /// A leader was stuck in a handler, or results had become old. It may happen again soon.
   void was_stuck() noexcept {
     moved_ = 0;
     patience_ = looks_after_stuck;

@@ -1,6 +1,6 @@
 // The wait of a thread that leads several processors, because there are fewer threads than
-// processors (model rows C1, C2) or than lanes: by their descriptors where they have one, in slices
-// where they have none.
+// processors (model rows C1, C2) or than lanes. It polls the engines' descriptors. An engine
+// without a descriptor is waited for in slices.
 #pragma once
 
 #include <chrono>
@@ -13,19 +13,19 @@
 
 namespace baton {
 
-/// The longest that an engine without a descriptor keeps the others waiting.
+/// The longest time that an engine without a descriptor keeps the others waiting.
 inline constexpr Duration wait_slice = std::chrono::milliseconds{2};
 
-/// Sleeps until one of the engines has something, something rests no longer, or the deadline.
-/// Answers their number; or, without sleeping, the index of one that can be waited for in itself
-/// only: it has no descriptor, or the system refuses to wait for so many. REQUIRES: at most
-/// limits::lanes_max.
+/// Sleeps until one of the engines has something, until one of them is due, or until the deadline.
+/// Returns the number of engines. Without sleeping, returns the index of an engine that must be
+/// waited for by itself: it has no descriptor, or the system refuses to poll so many. REQUIRES: at
+/// most limits::lanes_max engines.
 [[nodiscard]] std::size_t sleep_by_descriptors(std::span<Engine* const> engines, Deadline until,
                                                const os::System& system) noexcept;
 
 /// Appends what processors[i] finished to batches[i]. Returns when something is complete, after an
-/// interrupt of any of them, or at the deadline. `asked` tells whether an interrupt was meant for
-/// this wait: it is set before the engine is interrupted.
+/// interrupt of any of them, or at the deadline. `asked` tells whether this wait was interrupted:
+/// its mark is set before the engine is interrupted.
 void merged_wait(std::span<Processor* const> processors, std::span<OperationQueue> batches,
                  Deadline until, const std::function<bool()>& asked,
                  const os::System& system) noexcept;

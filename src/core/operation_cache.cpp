@@ -55,7 +55,7 @@ OperationsOfChild::~OperationsOfChild() {
 }
 
 CachedOperation* OperationsOfChild::take() noexcept {
-  // acquire, release: what the last one who had it has left in it.
+  // acquire, release: makes visible what the previous user wrote to the operations.
   Operation* const first = free_.exchange(nullptr, std::memory_order_acquire);
   if (first == nullptr) return make();
   for (Operation* rest = OperationAccess::next(*first); rest != nullptr;) {

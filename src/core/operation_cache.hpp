@@ -1,4 +1,4 @@
-// OperationCache: operations of the library's own, taken from chunks instead of the heap (P-22;
+// OperationCache: operations owned by the library, taken from chunks instead of the heap (P-22;
 // paper 000 section 5.3). Chunks stay until the proactor is destroyed, so one thread may take an
 // operation and another may give it back.
 #pragma once
@@ -34,8 +34,9 @@ class OperationCache {
   std::vector<std::unique_ptr<Chunk>> chunks_ BATON_GUARDED_BY(mutex_);
 };
 
-/// For a forked child, where each operation that is taken comes back at once, as nothing starts.
-/// Without a lock: a thread that held it when the child forks would not exist in the grandchild.
+/// For a forked child. Nothing starts there, so each operation that is taken comes back at once.
+/// Lock-free: if the child forks while a thread holds a lock, that thread does not exist in the
+/// grandchild.
 class OperationsOfChild {
  public:
   OperationsOfChild() = default;
@@ -45,7 +46,7 @@ class OperationsOfChild {
 
   /// Null when memory is exhausted.
   CachedOperation* take() noexcept;
-  /// Also one that the parent has taken.
+  /// Also for an operation that the parent has taken.
   void give_back(CachedOperation& operation) noexcept;
 
  private:
@@ -55,7 +56,7 @@ class OperationsOfChild {
   };
   CachedOperation* make() noexcept;
 
-  // Who takes takes all and puts the others back, so that no pointer is compared with an old one.
+  // take() empties the list and puts the rest back. So no pop compares a stale pointer (ABA).
   std::atomic<Operation*> free_{nullptr};  // linked by Operation's own link
   std::atomic<Made*> made_{nullptr};
 };

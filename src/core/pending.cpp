@@ -1,4 +1,4 @@
-// The walk over what is pending, and the call that asks for it.
+// The walk over pending operations, and Proactor::pending().
 #include "core/pending.hpp"
 
 #include <algorithm>
@@ -13,9 +13,10 @@ using Access = OperationAccess;
 
 namespace {
 
-/// Handles looked at while the mutex is held: some ten microseconds.
+/// Handles visited per locking of the mutex: about ten microseconds.
 constexpr std::uint32_t handles_per_look = 1'024;
-/// Timers looked at: a queue may hold a million, and cannot be left and entered again.
+/// Timers visited at most: a queue may hold a million, and the walk cannot be interrupted and
+/// resumed.
 constexpr std::size_t timers_looked_at_max = 8'192;
 
 bool older(const PendingOperation& a, const PendingOperation& b) noexcept { return a.age > b.age; }
@@ -77,7 +78,7 @@ void offer_handles(Ledger& ledger, const Lane& lane, std::uint32_t first, std::u
          operation = Access::after(*operation)) {
       share.offer(*operation, &handle, lane);
     }
-    // A close that the program waits for; the library's own ones carry no stamp.
+    // A close that the program waits for. The library's own closes carry no stamp.
     const Operation* closing = Access::closing(handle);
     if (closing != nullptr && !closing->has(Operation::internal)) {
       share.offer(*closing, &handle, lane);
@@ -89,7 +90,7 @@ void offer_rest(const Lane& lane, PendingShare& share) noexcept {
   share.count_queued(lane.completed.size());
   if (!share.wants(OperationKind::timer)) return;
   const std::size_t seen = lane.timers.for_each(timers_looked_at_max, [&](const auto& operation) {
-    // The others are deadlines of operations that have been offered with their handle.
+    // The others are deadlines of operations that were offered with their handle.
     if (operation.kind() != OperationKind::timer || operation.has(Operation::internal)) return;
     share.offer(operation, nullptr, lane);
   });
@@ -126,7 +127,7 @@ void PendingInquiry::wait(const os::System& system, std::uint32_t asked,
 
 bool PendingInquiry::give(std::uint32_t lane, PendingReport& report) {
   Answer& its = *answers_[lane];
-  // acquire: pairs with answer(). One that is not complete may be being written at this moment.
+  // acquire: pairs with answer(). An incomplete answer may be being written at this moment.
   if (!its.complete.load(std::memory_order_acquire)) return false;
   its.share.give(report);
   return true;
@@ -153,8 +154,8 @@ PendingReport Proactor::Core::pending(const PendingQuery& query) {
   return report;
 }
 
-// The mutex is unlocked now and then, so that no thread waits for the whole table. The report is
-// not of one instant, but each operation in it was pending when it was looked at.
+// Unlocks the mutex now and then, so that no thread waits for the whole table. The report is not a
+// snapshot of one instant, but each operation in it was pending when it was visited.
 void Proactor::Core::look_under_the_mutex(const PendingQuery& query, PendingReport& report) {
   PendingShare share{query, CoarseClock::tick_of(system_.monotonic_ns())};
   const std::uint32_t end = ledger_.handles.used();

@@ -1,10 +1,10 @@
-// How a report of pending operations is made while everybody goes on.
+// How a report of pending operations is made while the threads go on.
 //
-// Operations are looked at in their own domain, because only there they are sure to be alive: in
-// shared and dedicated mode by the asking thread with the mutex held, a piece of the table of
-// handles at a time; in per_thread mode by each lane's own thread, which finds the question in its
-// list of requests. A lane that is in a handler answers when it comes back. By then the asker may
-// have given up (`patience`), so both share the question.
+// Operations are read in their own domain, because only there they are sure to be alive. In shared
+// and dedicated mode the asking thread reads them with the mutex held, a part of the handle table
+// at a time. In per_thread mode each lane's own thread reads them when it finds the inquiry in its
+// request list. A lane that is in a handler answers when the handler returns. The asker may have
+// given up by then (`patience`), so both share ownership of the inquiry.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@
 
 namespace baton {
 
-/// The oldest of the operations that one domain offered: a heap, its youngest on top. Allocates
-/// when it is made, not when it is filled.
+/// The oldest operations of one domain: a heap with the youngest on top. Allocates only when it is
+/// constructed.
 class PendingShare {
  public:
   PendingShare(const PendingQuery& query, std::uint32_t now);
@@ -30,7 +30,7 @@ class PendingShare {
   }
   void count_queued(std::size_t count) noexcept { queued_ += count; }
   void count_unseen(std::size_t timers) noexcept { timers_unseen_ += timers; }
-  /// Adds what was found to a report, in no order.
+  /// Adds the result to a report, in no order.
   void give(PendingReport& report);
 
  private:
@@ -44,22 +44,23 @@ class PendingShare {
   std::uint64_t timers_unseen_ = 0;
 };
 
-/// Offers what is pending on the handles [first, last) of `lane`. REQUIRES: the lane's domain.
+/// Offers the operations pending on the handles [first, last) of `lane`. REQUIRES: the lane's
+/// domain.
 void offer_handles(Ledger& ledger, const Lane& lane, std::uint32_t first, std::uint32_t last,
                    PendingShare& share) noexcept;
-/// Offers the timers, and counts what is queued. REQUIRES: the lane's domain.
+/// Offers the timers and counts queued results. REQUIRES: the lane's domain.
 void offer_rest(const Lane& lane, PendingShare& share) noexcept;
 
-/// A question to all lanes of a per_thread proactor.
+/// An inquiry to all lanes of a per_thread proactor.
 class PendingInquiry {
  public:
   PendingInquiry(const PendingQuery& query, std::uint32_t lanes, std::int64_t now_ns);
 
-  /// By the thread of the lane, once.
+  /// Called once by the lane's thread.
   void answer(Ledger& ledger, const Lane& lane) noexcept;
   /// Waits until `asked` lanes have answered, or until the deadline.
   void wait(const os::System& system, std::uint32_t asked, Deadline deadline) noexcept;
-  /// What a lane said, into the report; false when it has not answered.
+  /// Adds a lane's answer to the report. False if the lane has not answered.
   bool give(std::uint32_t lane, PendingReport& report);
 
  private:

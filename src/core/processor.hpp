@@ -1,6 +1,6 @@
 // Processor: one engine with its limits, its deferred operations and its leader's seat (paper 000
-// section 7). The members below belong to the processor's domain: in shared and dedicated mode the
-// proactor's mutex, in per_thread mode the lane's own thread.
+// section 7). The members below belong to the processor's domain. In shared and dedicated mode that
+// is the proactor's mutex, in per_thread mode the lane's own thread.
 #pragma once
 
 #include <atomic>
@@ -14,28 +14,28 @@
 
 namespace baton {
 
-/// The seat of a processor's leader; the words of tests/model/seat.pml.
+/// The states of the seat of a processor's leader, as in tests/model/seat.pml.
 enum class SeatState : std::uint8_t { vacant, awake, waiting, in_handler };
 
 struct Seat {
-  /// 0: vacant; else the member's number. Written under the mutex; read without it by starters that
-  /// ask "am I the thread that waits next?".
+  /// 0: vacant; else the member's number. Written with the mutex held. Starters read it without the
+  /// mutex to learn whether their own thread waits next.
   std::atomic<std::uint32_t> holder{0};
   std::atomic<SeatState> state{SeatState::vacant};
-  /// Counts handlers entered and changes of the holder: tells the standby whether the leader
-  /// moved.
+  /// Counts handlers entered and changes of the holder, so that the standby sees whether the leader
+  /// has moved.
   std::uint32_t count = 0;
-  /// With the mutex held. A starter without the mutex looks here for a waiting leader and must not
-  /// miss one, so `waiting` is sequentially consistent with what the starter writes.
+  /// REQUIRES: the mutex is held. A starter without the mutex reads the state and must not miss a
+  /// waiting leader. So storing `waiting` is sequentially consistent with the starter's own writes.
   void set(SeatState next) noexcept {
     state.store(next,
                 next == SeatState::waiting ? std::memory_order_seq_cst : std::memory_order_relaxed);
   }
-  /// With the mutex held.
+  /// REQUIRES: the mutex is held.
   [[nodiscard]] bool is(SeatState wanted) const noexcept {
     return state.load(std::memory_order_relaxed) == wanted;
   }
-  std::atomic<bool> interrupted{false};  ///< the waiting leader has been asked already
+  std::atomic<bool> interrupted{false};  ///< the waiting leader has been interrupted already
 };
 
 struct Processor {
@@ -55,11 +55,11 @@ struct Processor {
     return (takes.empty() || takes.has(kind)) &&
            info.support[static_cast<std::size_t>(kind)] != Support::unsupported;
   }
-  /// Started or deferred operations: a thread has to lead it.
+  /// There are started or deferred operations, or handles to detach: a thread must lead.
   [[nodiscard]] bool has_work() const noexcept {
     return started + deferred.size() > 0 || detaching != nullptr;
   }
-  /// Something is left that only the leader may do, or that waits for it.
+  /// There is something that only the leader may do, or that waits for it.
   [[nodiscard]] bool needs_leader() const noexcept {
     return !deferred.empty() || detaching != nullptr || cancelling;
   }
@@ -80,10 +80,10 @@ struct Processor {
 
   OperationQueue deferred;
   std::uint32_t started = 0;        ///< inside the engine
-  Counter outstanding;              ///< started and deferred, without those of `simple`
-  const Counter* simple = nullptr;  ///< LaneCounters::simple_pending, of a Route's
+  Counter outstanding;              ///< started and deferred, without those counted by `simple`
+  const Counter* simple = nullptr;  ///< LaneCounters::simple_pending, if a Route uses it
   Handle* detaching = nullptr;      ///< handles that only the leader may detach; by Handle::next_
-  bool cancelling = false;  ///< operations were asked to end that only the leader may cancel
+  bool cancelling = false;          ///< operations await a cancel that only the leader may make
   Seat seat;
 
  private:

@@ -1,4 +1,4 @@
-// Running one handler.
+// Running one handler with a strand or a cached operation; leaving strands.
 #include "core/runner.hpp"
 
 #include "base/probes.hpp"
@@ -13,7 +13,7 @@ void HandlerRunner::wake_waiters() noexcept {
   ledger_.system().futex_wake(&ledger_.completions, ~0U >> 1);
 }
 
-// Enters the handler; a cached operation goes back into its cache afterwards.
+// Runs the handler. A cached operation returns to its cache afterwards.
 void HandlerRunner::enter(Operation& operation) {
   const bool cached = operation.has(Operation::cached);
   const CompletionFunction handler = Access::completion(operation);
@@ -34,7 +34,8 @@ void HandlerRunner::enter(Operation& operation) {
   if (handler != nullptr) handler(operation);
 }
 
-// With a strand, a cache, or both. REQUIRES: it has entered its strand (arrives).
+// For an operation with a strand, from the cache, or both. REQUIRES: it has entered its strand
+// (arrives).
 Handle* HandlerRunner::run_with_more(Lane& lane, Operation& operation, bool locks) {
   Strand* const strand = operation.strand();
   Handle* const handle = handle_of(operation);
@@ -57,7 +58,7 @@ Handle* HandlerRunner::run_with_more(Lane& lane, Operation& operation, bool lock
   return nullptr;
 }
 
-// False: it is queued there, and may be another thread's by now.
+// False: the operation is queued in the strand. Another thread may own it by now.
 bool HandlerRunner::enter_strand(Lane& lane, Strand& strand, Operation& operation) noexcept {
   Access::runner(operation) = this;
   Access::set_processor(operation, lane.index);
@@ -67,8 +68,8 @@ bool HandlerRunner::enter_strand(Lane& lane, Strand& strand, Operation& operatio
   return false;
 }
 
-// release: with it the last touch of this proactor is over, should another have brought the
-// operation back, and the destructor may go on.
+// release: if another proactor brought the operation back, this is its last access to this
+// proactor, and the destructor may go on.
 void HandlerRunner::no_longer_in_strand() noexcept {
   ledger_.in_strands.fetch_sub(1, std::memory_order_release);
 }
@@ -83,9 +84,9 @@ void HandlerRunner::settle(Lane& lane, Handle* handle, bool locks) noexcept {
   ledger_.handler_returned(lane, handle);
 }
 
-// The next operation has the strand, and waits in the queue for a thread like others: what else is
-// due between two handlers is not put off. One of another proactor goes back there: its handler
-// runs among that one's, in its threads, and its handle, its cache and its timers are that one's.
+// The next operation owns the strand now. It waits in the queue like any other, so other work that
+// is due is not delayed. An operation of another proactor returns there: its handler must run in
+// that proactor's threads, because its handle, cache and timers belong to that proactor.
 void HandlerRunner::leave_strand(Lane& lane, Strand& strand) noexcept {
   Operation* const next = strand.leave();
   if (next == nullptr) return;

@@ -1,5 +1,6 @@
-// HandlerRunner: runs a completed operation's handler - strand, cache, exception, handle account -
-// the same in every mode. No lock of ours is held while a handler runs.
+// HandlerRunner: runs the handler of a completed operation and handles its strand, its cache,
+// exceptions and its handle's account, in the same way in every mode. The library holds no lock
+// while a handler runs.
 #pragma once
 
 #include "base/probes.hpp"
@@ -13,26 +14,27 @@ class HandlerRunner {
   virtual ~HandlerRunner() = default;
 
   /// This process is a forked child of the one that made the proactor. A handler may have forked,
-  /// so its caller asks before it touches anything: locks may be held by threads that do not exist
-  /// here, and what is queued is the parent's.
+  /// so its caller checks this before it touches anything. Locks may be held by threads that do not
+  /// exist here, and queued operations are the parent's.
   [[nodiscard]] bool forked() const noexcept { return ledger_.forked(); }
 
-  /// Before run(), in the critical section that takes `operation` out of the queue: what was
-  /// complete first is first in its strand, whichever thread is faster afterwards. False: it waits
-  /// in the strand, is queued again when it is its turn, and may be another thread's by now.
+  /// Call before run(), in the critical section that takes `operation` out of the queue. So
+  /// operations enter their strand in the order of completion, whichever thread is faster
+  /// afterwards. False: the operation waits in the strand and is queued again when its turn comes.
+  /// Another thread may own it by now.
   [[nodiscard, gnu::always_inline]] bool arrives(Lane& lane, Operation& operation) noexcept {
     return BATON_LIKELY(operation.strand() == nullptr) ||
            enter_strand(lane, *operation.strand(), operation);
   }
 
-  /// Runs the handler of `operation`. Returns the handle whose account the caller settles with
-  /// Ledger::handler_returned, under the lane's domain (or null). `locks`: that domain is the
-  /// mutex. When a handler lets an exception out, everything is settled before it is passed on.
+  /// Runs the handler of `operation`. Returns the handle, or null, for which the caller calls
+  /// Ledger::handler_returned in the lane's domain. `locks`: that domain is the mutex. If the
+  /// handler throws, everything is settled before the exception is passed on.
   [[gnu::always_inline]] Handle* run(Lane& lane, Operation& operation, bool locks) {
     if (BATON_LIKELY(OperationAccess::has(operation, OperationAccess::direct))) {
       return &run_direct(lane, operation, locks);
     }
-    // The operation is read before it is complete. After that its handler, and any thread that sees
+    // The operation is read before it is complete. After that its handler, or any thread that sees
     // it complete, may destroy it.
     if (operation.strand() != nullptr || operation.has(Operation::cached)) {
       return run_with_more(lane, operation, locks);
@@ -43,7 +45,7 @@ class HandlerRunner {
     enter(lane, operation, handler, handle, locks);
     return handle;
   }
-  /// The same for one that has OperationAccess::direct.
+  /// The same for an operation with OperationAccess::direct.
   [[gnu::always_inline]] Handle& run_direct(Lane& lane, Operation& operation, bool locks) {
     const CompletionFunction handler = OperationAccess::completion(operation);
     Handle& handle = *operation.handle();
@@ -51,24 +53,24 @@ class HandlerRunner {
     enter(lane, operation, handler, &handle, locks);
     return handle;
   }
-  /// The same for one that has OperationAccess::handler_only, and no account.
+  /// The same for an operation with OperationAccess::handler_only, which has no account.
   [[gnu::always_inline]] void run_handler_only(Lane& lane, Operation& operation) {
     const CompletionFunction handler = OperationAccess::completion(operation);
     OperationAccess::set_state(operation, OperationState::completed);
     enter(lane, operation, handler, nullptr, false);
   }
 
-  /// While draining: called when this lane has nothing left to do.
+  /// Called while draining, when this lane has nothing left to do.
   virtual void lane_is_quiet(Lane& lane) noexcept = 0;
   /// Something was left in a lane without a leader.
   virtual void lane_needs_leader() noexcept = 0;
 
  protected:
-  /// Queues an operation again, behind what is queued.
+  /// Queues an operation again, at the end.
   virtual void requeue(Lane& lane, Operation& operation) noexcept = 0;
-  /// Queues an operation again that the strand gave to a thread of another proactor. Any thread.
+  /// Queues an operation again that a thread of another proactor took from the strand. Any thread.
   virtual void brought_back(Operation& operation) noexcept = 0;
-  /// A handler ran on this lane for a handle that is at home in another.
+  /// A handler ran in this lane for a handle of another lane.
   virtual void returned_elsewhere(Handle& handle) noexcept = 0;
 
  private:
@@ -86,12 +88,12 @@ class HandlerRunner {
     }
     BATON_PROBE1(handler_return, handle);
   }
-  /// What is posted may name a handle, but is not pending there.
+  /// Posted work may name a handle, but is not pending there.
   [[nodiscard]] static Handle* handle_of(const Operation& operation) noexcept {
     const bool posted = OperationAccess::state(operation) == OperationState::posted;
     return posted ? nullptr : operation.handle();
   }
-  /// Threads may wait in cancel_wait until an operation is complete.
+  /// Wakes threads in cancel_wait, which wait until an operation is complete.
   void announce() noexcept {
     if (ledger_.cancel_waiters.load(std::memory_order_relaxed) != 0) wake_waiters();
   }

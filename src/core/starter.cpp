@@ -1,4 +1,4 @@
-// The slow path of a start, and what waiting threads are told.
+// The slow path of a start, and telling the leader about started operations.
 #include "core/starter.hpp"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ void Starter::find_route(Lane& lane) noexcept {
 
 // -- simple requests ------------------------------------------------------------------------------
 
-// A datagram, or an operation with a strand or from the cache.
+// For datagrams, and for operations with a strand or from the cache.
 const std::error_code* Starter::start_less_simple(Operation& operation) noexcept {
   const bool is_stream = Access::is_simple(operation);
   if (!(is_stream ? is_well_formed(operation) : Access::is_simple_datagram(operation))) {
@@ -56,7 +56,8 @@ const std::error_code* Starter::start_less_simple(Operation& operation) noexcept
   return lane == os::thread_locals.lane ? start_at(*lane, operation, *handle, flags) : nullptr;
 }
 
-// The lock is held up to the engine, which orders what follows (engine.hpp).
+// Releases the lock just before the call of the engine, which keeps the order from there
+// (engine.hpp).
 const std::error_code* Starter::start_beside_others(Lane& lane, Operation& operation,
                                                     Handle& handle, std::uint8_t flags) noexcept {
   Dispatcher& dispatcher = *dispatcher_;
@@ -96,7 +97,7 @@ void Starter::add_deadline(Lane& lane, Operation& operation) noexcept {
 
 // -- all requests ---------------------------------------------------------------------------------
 
-// A lane's thread sets the clock while it runs handlers. In a shared lane there may be none.
+// A lane's thread sets the clock while it runs handlers. A shared lane may have no such thread.
 void Starter::set_clock(Lane& lane) noexcept {
   if (shared() && !dispatcher_->inside()) lane.clock.set(system_.monotonic_coarse_ns());
 }
@@ -115,14 +116,14 @@ std::error_code Starter::start(Lane& lane, Processor& processor, Operation& oper
     const Deadline deadline = operation.deadline();
     admission = ledger_.admit(lane, processor, operation, may_submit, mailed, error);
     if (admission == Admission::submit) record = learn_route(lane, processor, operation);
-    // There was room, so it only waits for the leader, which has to be told.
+    // There was room, so the operation waits only for the leader. The leader must be interrupted.
     if (admission == Admission::deferred && !may_submit) call_leader(processor);
     if (shared() && admission != Admission::refused) {
       if (!deadline.is_never()) dispatcher_->timer_added(deadline);
       dispatcher_->look_round_after_start();
     }
-    // Only its leader submits, and outside of a wait. A leader in a long handler can lose the seat
-    // to a thread that waits next, whenever the mutex is free.
+    // Only the leader submits, and never during a wait. A leader in a long handler can lose the
+    // seat to a thread that waits next, whenever the mutex is free.
     if (admission == Admission::submit && !any_thread) {
       answer = processor.engine->submit(operation, record);
     }
@@ -135,9 +136,9 @@ std::error_code Starter::start(Lane& lane, Processor& processor, Operation& oper
   return error;
 }
 
-// The engine knows the handle now, and every check for a simple request has passed. The next simple
-// requests only check whether it is closed, which takes the route away. Returns the engine's record
-// of the handle, or null.
+// Sets the handle's route: the engine knows the handle now, and every check for a simple request
+// has passed. Later simple requests only check that the route is still set; a close clears it.
+// Returns the engine's record of the handle, or null.
 void* Starter::learn_route(Lane& lane, const Processor& processor, Operation& operation) noexcept {
   if (&processor != lane.route.processor) return nullptr;
   Handle& handle = *operation.handle();
@@ -171,11 +172,11 @@ void Starter::submitted(Lane& lane, Processor& processor, Operation& operation,
   came_back(lane, processor, operation, answer);
 }
 
-// With the lane's lock held.
+// REQUIRES: the lane's lock is held.
 void Starter::came_back(Lane& lane, Processor& processor, Operation& operation,
                         Submission answer) noexcept {
   ledger_.submitted(lane, processor, operation, answer);
-  // Its leader may have reaped operations meanwhile, so there may be room.
+  // The leader may have reaped operations meanwhile, so there may be room.
   if (answer == Submission::busy && processor.mode != Mode::per_thread) call_leader(processor);
   if (shared()) dispatcher_->look_round_after_start();
 }
@@ -186,7 +187,7 @@ void Starter::simple_came_back(Lane& lane, Operation& operation, Submission answ
   lane.starter->came_back(lane, *lane.route.processor, operation, answer);
 }
 
-// A thread that is about to wait will flush then.
+// A thread that is about to wait flushes then.
 void Starter::tell_leader(Processor& processor) noexcept {
   if (processor.mode == Mode::per_thread || Dispatcher::leads(processor)) return;
   processor.engine->flush();
@@ -211,7 +212,7 @@ void Starter::start_timer(Lane& lane, Operation& timer) noexcept {
   const os::LockGuard lock{ledger_.mutex(), system_, shared()};
   set_clock(lane);
   ledger_.start_timer(lane, timer);
-  // One that came by mail may have been cancelled there.
+  // A mailed timer may have been cancelled in the mailbox.
   if (Access::cancel_wanted(timer) || ledger_.drain_is_over()) ledger_.cancel(lane, timer);
   if (shared()) dispatcher_->timer_added(deadline);
 }

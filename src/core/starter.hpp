@@ -1,6 +1,6 @@
-// Starter: takes a request from its user into a lane, in every mode. Requests are claimed, admitted
+// Starter: takes a request from a user into a lane, in every mode. Requests are claimed, admitted
 // and booked under the lock of their lane, and handed to an engine outside of it. A lane of
-// per_thread mode has no lock: only its thread comes here, other threads leave mail.
+// per_thread mode has no lock: only its thread calls this class, and other threads use the mailbox.
 //
 // The fast path is start_at(): a stream read or write, or a datagram with one buffer, on a
 // handle that has been used before. It makes one combined check. The slow path is start(): it makes
@@ -22,29 +22,30 @@ namespace baton {
 
 class Starter {
  public:
-  /// `dispatcher`: of a shared or dedicated team; null in per_thread mode.
+  /// `dispatcher`: that of a shared or dedicated team; null in per_thread mode.
   Starter(Ledger& ledger, Dispatcher* dispatcher) noexcept;
   Starter(const Starter&) = delete;
   Starter& operator=(const Starter&) = delete;
 
-  /// When the team is complete.
+  /// Call when the team is complete.
   void find_route(Lane& lane) noexcept;
 
   // A simple request is a stream read or write, or a datagram with one buffer, on a handle that has
   // been used before.
 
-  /// The handle of a simple request of a stream, without a strand and not from the cache. Null: it
-  /// is another one, or has none.
+  /// The handle of a simple stream request without a strand and not from the cache. Null for any
+  /// other request, or without a handle.
   [[gnu::always_inline]] static Handle* handle_of_simple(const Operation& operation) noexcept;
 
-  // These answer success, or null if the slow path is needed; then nothing was done. Any thread.
+  // The following return success, or null if the slow path is needed; then nothing was done. Any
+  // thread.
 
-  /// REQUIRES: handle_of_simple; and `lane`, the handle's route, is this thread's.
+  /// REQUIRES: handle_of_simple() returned `handle`; `lane` is its route and this thread's lane.
   [[gnu::always_inline]] static const std::error_code* start_here(Lane& lane, Operation& operation,
                                                                   Handle& handle) noexcept {
     return start_at(lane, operation, handle, OperationAccess::direct);
   }
-  /// The same of any lane; `lane`: null, or the handle's route.
+  /// The same for any lane. `lane`: null, or the handle's route.
   [[gnu::always_inline]] static const std::error_code* start_elsewhere(Lane* lane,
                                                                        Operation& operation,
                                                                        Handle& handle) noexcept {
@@ -53,13 +54,13 @@ class Starter {
   }
   /// Any simple request.
   static const std::error_code* start_less_simple(Operation& operation) noexcept;
-  /// By a thread that is inside a per_thread lane of `ledger`'s.
+  /// For a thread that is inside a per_thread lane of `ledger`.
   [[gnu::always_inline]] static const std::error_code* start_simple_timer(
       const Ledger& ledger, Operation& timer) noexcept;
   [[gnu::always_inline]] static const std::error_code* post_simple(const Ledger& ledger,
                                                                    Operation& operation) noexcept;
 
-  /// A list is not too long, and read_until has a delimiter.
+  /// A buffer list is not too long, and read_until has a valid delimiter.
   [[nodiscard]] static bool is_well_formed(const Operation& operation) noexcept {
     if (operation.has(Operation::vectored) && operation.buffers().size() > limits::buffers_max) {
       return false;
@@ -71,15 +72,16 @@ class Starter {
            operation.bytes() <= operation.buffer().size;
   }
 
-  // REQUIRES: a per_thread lane is inside this thread's chain. The operation has been checked.
+  // REQUIRES: this thread is inside `lane`, if that is a per_thread lane. The operation has been
+  // checked.
 
-  /// The error tells why it was refused. `mailed`: it was activated by another thread.
+  /// Returns the reason for a refusal. `mailed`: another thread activated the operation.
   std::error_code start(Lane& lane, Processor& processor, Operation& operation,
                         bool mailed) noexcept;
   void start_timer(Lane& lane, Operation& timer) noexcept;
   void post(Lane& lane, Operation& operation, Notify level) noexcept;
-  /// With the lane's lock held: sets the clock by which the next start is dated, even if no thread
-  /// is in the lane.
+  /// REQUIRES: the lane's lock is held. Sets the clock that stamps the next start, even if no
+  /// thread is in the lane.
   void set_clock(Lane& lane) noexcept;
 
  private:
@@ -123,7 +125,7 @@ class Starter {
   const os::System& system_;
 };
 
-// Null: it is less simple, or has none.
+// Null: the request is less simple, or has no handle.
 inline Handle* Starter::handle_of_simple(const Operation& operation) noexcept {
   constexpr std::uint16_t cached = Operation::cached;
   constexpr std::uint16_t to_check = cached | Operation::vectored | Operation::until;
@@ -134,7 +136,7 @@ inline Handle* Starter::handle_of_simple(const Operation& operation) noexcept {
   return BATON_LIKELY(operation.strand() == nullptr) ? operation.handle() : nullptr;
 }
 
-// Null in a forked child, which is inside no lane; and while starts are refused, which sets
+// Null in a forked child, which is inside no lane, and while starts are refused, which sets
 // `attention`.
 inline Lane* Starter::inside_lane_of(const Ledger& ledger) noexcept {
   const void* const inside = os::thread_locals.lane;
@@ -167,12 +169,12 @@ inline const std::error_code* Starter::post_simple(const Ledger& ledger,
   return &lane->success;
 }
 
-// Three checks stand for all of Ledger::admit: the handle's route, the lane's `attention`, and
-// room. False: nothing was done. REQUIRES: the first has been made.
+// Three checks replace Ledger::admit: the handle's route, the lane's `attention`, and room. The
+// caller has made the first. False: nothing was done.
 inline bool Starter::claim(Lane& lane, Operation& operation, const Handle& handle) noexcept {
   const Processor& processor = *lane.route.processor;
-  // relaxed: this start happens after anything that had to come before it. For the rest either
-  // order is right.
+  // relaxed: this start happens after anything that had to come before it. Other events may come in
+  // either order.
   if (BATON_UNLIKELY(lane.attention.load(std::memory_order_relaxed) ||
                      !processor.deferred.empty() || processor.started >= lane.route.started_max)) {
     return false;
@@ -182,12 +184,12 @@ inline bool Starter::claim(Lane& lane, Operation& operation, const Handle& handl
   return true;
 }
 
-// No other thread can interfere: it is a lane with one thread, or its lock is held.
+// No other thread can interfere: the lane has one thread, or its lock is held.
 inline const std::error_code* Starter::start_at(Lane& lane, Operation& operation, Handle& handle,
                                                 std::uint8_t flags) noexcept {
   if (BATON_UNLIKELY(!claim(lane, operation, handle))) return nullptr;
   if (is_output(operation.kind())) return write_at(lane, operation, handle, flags);
-  // Reads usually have to wait, so it is booked as pending before it is submitted.
+  // Reads usually have to wait, so the operation is booked as pending before it is submitted.
   book(lane, operation, handle, flags);
   BATON_PROBE2(operation_submit, &operation, lane.route.processor->index);
   const Submission answer = lane.route.engine->submit(operation, OperationAccess::record(handle));
@@ -195,8 +197,9 @@ inline const std::error_code* Starter::start_at(Lane& lane, Operation& operation
   return &lane.success;
 }
 
-// Threads in run() would wait for each other's system calls, so the engine is called outside of the
-// lock. A thread that leads alone keeps it: one section instead of two, and nobody to tell.
+// Calls the engine without the lock, so that threads in run() do not wait for each other's system
+// calls. A thread that leads alone keeps the lock: that takes one critical section instead of two,
+// and there is no other thread to tell.
 inline const std::error_code* Starter::start_shared(Lane& lane, Operation& operation,
                                                     Handle& handle, std::uint8_t flags) noexcept {
   if (BATON_UNLIKELY(ledger_.forked())) return nullptr;
@@ -212,8 +215,7 @@ inline const std::error_code* Starter::start_shared(Lane& lane, Operation& opera
   return done;
 }
 
-// Writes usually succeed at once in engines that try them first. Then the operation is never
-// pending.
+// Engines that try writes first usually complete them at once. Such a write is never pending.
 inline const std::error_code* Starter::write_at(Lane& lane, Operation& operation, Handle& handle,
                                                 std::uint8_t flags) noexcept {
   BATON_PROBE2(operation_submit, &operation, lane.route.processor->index);

@@ -1,5 +1,5 @@
-// TaskExceptions: the handler for exceptions of detached tasks, and their number. The handler may
-// be replaced while other threads call it.
+// TaskExceptions: the handler for exceptions of detached tasks, and the number of such exceptions.
+// The handler may be replaced while other threads call it.
 #pragma once
 
 #include <atomic>
@@ -20,13 +20,13 @@ class TaskExceptions {
 
   explicit TaskExceptions(const os::System& system) noexcept : system_(system) {}
 
-  /// Throws std::bad_alloc. An empty handler: none.
+  /// An empty `handler` removes the present one. Throws std::bad_alloc.
   void set_handler(Handler handler) {
     auto made = handler ? std::make_shared<const Handler>(std::move(handler)) : nullptr;
     const os::LockGuard lock{mutex_, system_};
-    handler_.swap(made);  // the old one goes after the lock
+    handler_.swap(made);  // the old one is destroyed after unlocking
   }
-  /// noexcept: without a handler, or when it throws, the program ends, and says by what.
+  /// noexcept: without a handler, or if it throws, the program terminates with that exception.
   void tell(std::exception_ptr exception) noexcept {
     count_.fetch_add(1, std::memory_order_relaxed);
     const std::shared_ptr<const Handler> handler = this->handler();
@@ -36,7 +36,7 @@ class TaskExceptions {
   [[nodiscard]] std::uint64_t count() const noexcept {
     return count_.load(std::memory_order_relaxed);
   }
-  /// In the child of a fork, where the thread that held the lock does not exist.
+  /// In a forked child, where the thread that held the lock does not exist.
   void take_over_after_fork(const TaskExceptions& parents) {
     parents.mutex_.assume_held();
     mutex_.assume_held();

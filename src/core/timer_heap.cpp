@@ -1,5 +1,5 @@
-// The pairing heap. In each node: `child` is the first child, `sibling` the next to the right,
-// `previous` the one to the left, or the parent for a first child, or null for the root.
+// The pairing heap. In each node `child` is the first child and `sibling` the next sibling to the
+// right. `previous` is the sibling to the left, the parent for a first child, or null for the root.
 #include "core/timer_heap.hpp"
 
 #include <utility>
@@ -62,8 +62,8 @@ Operation* TimerHeap::chain() noexcept {
   return chained;
 }
 
-// No link is believed: what is not pending has been seen, so that a circle ends. The stack goes
-// through `previous`.
+// Does not trust links. Visited timers are no longer pending, so a cycle ends. The stack is linked
+// by `previous`.
 void TimerHeap::take_apart(void (*end)(Operation&)) noexcept {
   Operation* stack = nullptr;
   const auto push = [&](Operation* found) {
@@ -80,8 +80,8 @@ void TimerHeap::take_apart(void (*end)(Operation&)) noexcept {
   }
 }
 
-// Makes the later of two roots the first child of the earlier. The order among equal deadlines is
-// not promised.
+// Makes the later of two roots the first child of the earlier one. The order of equal deadlines is
+// unspecified.
 Operation* TimerHeap::meld(Operation* a, Operation* b) noexcept {
   if (a == nullptr) return b;
   if (b == nullptr) return a;
@@ -94,12 +94,12 @@ Operation* TimerHeap::meld(Operation* a, Operation* b) noexcept {
   return a;
 }
 
-// Two passes: pairs from left to right, then all pairs from right to left. Loops, no recursion: a
-// root may have a million children.
+// Two passes: pairs from left to right, then all pairs from right to left. Uses loops instead of
+// recursion, because a root may have a million children.
 Operation* TimerHeap::meld_children(Operation& parent) noexcept {
   Operation* child = Access::child(parent);
   Access::child(parent) = nullptr;
-  Operation* pairs = nullptr;  // a stack through `sibling`
+  Operation* pairs = nullptr;  // a stack linked by `sibling`
   while (child != nullptr) {
     Operation* first = child;
     Operation* second = Access::sibling(*first);

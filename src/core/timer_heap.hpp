@@ -1,7 +1,7 @@
-// TimerHeap: deadlines in exact order, through three links of the operation: a pairing heap
-// (Fredman, Sedgewick, Sleator, Tarjan 1986). Adding is O(1), removing a timer that never came to
-// the top O(1) in practice, taking the earliest O(log n) amortised. In a TimerQueue it has what was
-// added before the base of the wheel.
+// TimerHeap: deadlines in exact order, linked through three fields of the operation: a pairing heap
+// (Fredman, Sedgewick, Sleator, Tarjan 1986). Adding is O(1). Removing a timer that never was on
+// top is O(1) in practice. Taking the earliest is O(log n) amortised. A TimerQueue uses it for
+// timers due before the base of the wheel.
 #pragma once
 
 #include <cstddef>
@@ -20,12 +20,12 @@ class TimerHeap {
   void add(Operation& operation) noexcept;
   /// REQUIRES: in this heap.
   void remove(Operation& operation) noexcept;
-  /// All, in no order, linked by OperationAccess::sibling; the heap is empty then.
+  /// Removes all and returns them in no order, linked by OperationAccess::sibling.
   [[nodiscard]] Operation* chain() noexcept;
   /// See TimerQueue.
   void take_apart(void (*end)(Operation&)) noexcept;
 
-  // A walk over all, in no order.
+  // Visits all, in no order.
   [[nodiscard]] Operation* first() const noexcept { return root_; }
   [[nodiscard]] static Operation* next_in_tree(Operation& from) noexcept;
 

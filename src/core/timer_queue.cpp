@@ -1,5 +1,5 @@
-// Row, heap and wheel. The base of the wheel parts them: row and heap have nothing later, the wheel
-// has nothing earlier.
+// Row, heap and wheel. The base of the wheel separates them: row and heap have nothing later, the
+// wheel has nothing earlier.
 #include "core/timer_queue.hpp"
 
 #include <utility>
@@ -8,8 +8,8 @@ namespace baton {
 
 using Access = OperationAccess;
 
-// The first, or one that comes before all in the wheel. After a first that is due already others
-// may come that were due a little earlier.
+// Adds the first timer, or one that is due before everything in the wheel. If the first timer is
+// due already, the base is set a little earlier, for timers that were due a little earlier.
 void TimerQueue::file_otherwise(Operation& operation, Key key) noexcept {
   constexpr Key a_little = Key{1} << 20;  // nanoseconds
   if (empty()) {
@@ -36,8 +36,8 @@ void TimerQueue::move(Operation& operation, Deadline deadline) noexcept {
   Access::set_deadline(operation, deadline);
 }
 
-// Bounded: what was put off goes where it belongs, and each look at a slot of the wheel empties it:
-// what it held goes down a level or into the row.
+// Bounded: a postponed timer goes to its right place, and each visit to a slot of the wheel empties
+// it into lower levels or the row.
 Operation* TimerQueue::first_otherwise() noexcept {
   for (;;) {
     Operation* const next = next_.first();
@@ -57,7 +57,7 @@ Operation* TimerQueue::first_otherwise() noexcept {
 Operation* TimerQueue::pop_due(Deadline now) noexcept {
   const Key key = TimerWheel::key_of(now);
   if (!now.is_never()) last_now_ = key;
-  // What is not due yet stands as well in its slot as in the row.
+  // Timers that are not due yet may as well stay in their slot.
   if (next_.empty() && near_.top() == nullptr && (far_.empty() || far_.first_begins() > key)) {
     return nullptr;
   }
@@ -73,9 +73,9 @@ Operation* TimerQueue::pop_due(Deadline now) noexcept {
   return due;
 }
 
-// More has been added to the heap than there is far away: the base is too late, as after the last
-// timers of a burst have gone and those of an hour later have been looked at. Seldom: what is in
-// the wheel and has to move is not more than what has come meanwhile.
+// Moves the row and the heap into the wheel. The heap holds more timers than the wheel, so the base
+// is too late. This happens when a burst has fired and the next timers are an hour away. It is
+// rare, and moves no more timers of the wheel than were added meanwhile.
 void TimerQueue::give_to_wheel() noexcept {
   Deadline base = near_.top()->deadline();
   if (!next_.empty()) base = std::min(base, next_.begins());

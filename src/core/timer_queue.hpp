@@ -1,10 +1,10 @@
-// TimerQueue: deadlines in order, intrusive, without allocation. Everything stands in a wheel,
-// where a timer that is cancelled or put off before it comes near - as most are - costs a few
-// instructions however many there are. When nothing else is left, the timers of the wheel's first
-// slot go into a row, which is sorted. What is added later and is due before all in the wheel
-// stands in a heap. Nothing fires early, and the nearest deadline is exact to the nanosecond.
+// TimerQueue: deadlines in order, intrusive, without allocation. Timers go into a wheel. Most of
+// them are cancelled or postponed before they come near, and there that takes a few instructions,
+// however many there are. When nothing nearer is left, the timers of the wheel's first slot move to
+// a sorted row. Timers that are added later and are due before everything in the wheel go into a
+// heap. No timer fires early, and the nearest deadline is exact to the nanosecond.
 //
-// docs/decisions/0004-timers.md has the figures. Guarded as the lane it belongs to.
+// docs/decisions/0004-timers.md has the figures. Guarded like the lane that owns it.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ class TimerQueue {
   [[nodiscard]] std::size_t size() const noexcept {
     return next_.size() + near_.size() + far_.size();
   }
-  /// never() when empty. May sort what comes next.
+  /// never() when empty. May sort the next timers.
   [[nodiscard]] Deadline nearest() noexcept {
     const Operation* const timer = first();
     return timer != nullptr ? timer->deadline() : Deadline::never();
@@ -35,10 +35,10 @@ class TimerQueue {
   void add(Operation& operation) noexcept;
   /// REQUIRES: in this queue.
   void remove(Operation& operation) noexcept;
-  /// Another deadline for a timer. One that is put off stays where it is, but in the heap.
+  /// Changes the deadline of a timer. A postponed timer keeps its place, except in the heap.
   /// REQUIRES: in this queue.
   void move(Operation& operation, Deadline deadline) noexcept;
-  /// One for which wanted(const Operation&) is true, or null; looks at every timer, in no order.
+  /// A timer for which wanted(const Operation&) is true, or null. Visits the timers in no order.
   template <class Predicate>
   [[nodiscard]] Operation* find(Predicate&& wanted) const noexcept {
     if (Operation* const timer = next_.find(wanted)) return timer;
@@ -49,7 +49,8 @@ class TimerQueue {
     while (timer != nullptr && !wanted(*timer)) timer = far_.next(*timer);
     return timer;
   }
-  /// Calls visit(const Operation&) for at most so many, in no order; how many.
+  /// Calls visit(const Operation&) for at most `visits_max` timers, in no order. Returns their
+  /// number.
   template <class Visit>
   std::size_t for_each(std::size_t visits_max, Visit&& visit) const noexcept {
     std::size_t visits = 0;
@@ -60,11 +61,11 @@ class TimerQueue {
     }));
     return visits;
   }
-  /// The earliest if it is due at `now`, removed; else null.
+  /// Removes and returns the earliest timer if it is due at `now`; else returns null.
   Operation* pop_due(Deadline now) noexcept;
-  /// For a forked child, where a thread of the parent may have been in the midst of a change: calls
-  /// `end` once for each pending operation that can be found; it must leave them not pending. The
-  /// queue is empty then.
+  /// For a forked child, where a thread of the parent may have been in the middle of a change.
+  /// Calls `end` once for each pending operation that can be found; `end` must leave it not
+  /// pending. The queue is empty afterwards.
   void take_apart(void (*end)(Operation&)) noexcept {
     next_.take_apart(end);
     near_.take_apart(end);
@@ -73,7 +74,7 @@ class TimerQueue {
 
  private:
   using Key = TimerWheel::Key;
-  /// A heap of so many costs no more than a wheel.
+  /// A heap of this size costs no more than a wheel.
   static constexpr std::size_t near_min = 64;
 
   /// The earliest, or null.
@@ -92,7 +93,7 @@ class TimerQueue {
   TimerRow next_;
   TimerHeap near_;
   TimerWheel far_;
-  Key last_now_ = 0;  // of pop_due
+  Key last_now_ = 0;  // of the last pop_due
 };
 
 inline void TimerQueue::file(Operation& operation) noexcept {

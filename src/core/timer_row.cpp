@@ -1,4 +1,4 @@
-// What is removed, and what a forked child finds.
+// Removal, and what a forked child does.
 #include "core/timer_row.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@ namespace baton {
 
 using Access = OperationAccess;
 
-// Found by the time under which it was filed; of those with the same time, by its address.
+// Finds it by the time under which it was filed, and among equal times by its address.
 void TimerRow::remove(Operation& operation) noexcept {
   Access::clear(operation, Access::timer_next);
   Entry* const last = entries_.data() + end_;

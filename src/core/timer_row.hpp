@@ -1,6 +1,6 @@
 // TimerRow: the next timers, sorted, in an array; the nearest part of a TimerQueue. Popping touches
-// only the timer that is due; the next ones are prefetched. A removed timer leaves a gap. A timer
-// that is put off keeps its place, and is moved when its turn comes.
+// only the timer that is due, and the next ones are prefetched. A removed timer leaves a gap. A
+// postponed timer keeps its place and is moved when its turn comes.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ class TimerRow {
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
 
-  /// Uses operation.deadline(). REQUIRES: fewer than `capacity` were added since it was empty.
+  /// Uses operation.deadline(). REQUIRES: fewer than `capacity` were added since the row was empty.
   void add(Operation& operation) noexcept {
     const std::int64_t due_ns = operation.deadline().ns();
     OperationAccess::set(operation, OperationAccess::timer_next);
@@ -34,34 +34,34 @@ class TimerRow {
   /// REQUIRES: in this row.
   void remove(Operation& operation) noexcept;
 
-  /// Nothing here is earlier. REQUIRES: not empty.
+  /// No timer in the row is earlier. REQUIRES: not empty.
   [[nodiscard]] Deadline begins() const noexcept {
     return Deadline::at_ns(entries_[begin_].due_ns);
   }
-  /// The first by what was its deadline when it was added; null when there is none.
+  /// The first timer by the deadline it had when it was added; null when empty.
   [[nodiscard]] Operation* first() noexcept {
     if (size_ == 0) return nullptr;
     while (BATON_UNLIKELY(entries_[begin_].operation == nullptr)) ++begin_;
     return entries_[begin_].operation;
   }
-  /// REQUIRES: `timer` is the first.
+  /// REQUIRES: `timer` is first().
   [[nodiscard]] static bool was_put_off(Operation& timer) noexcept {
     return timer.deadline().ns() != OperationAccess::filed_ns(timer);
   }
   /// REQUIRES: `timer` is first().
   void pop(Operation& timer) noexcept {
     OperationAccess::clear(timer, OperationAccess::timer_next);
-    // Timers are anywhere in memory, and their ends touch their first lines.
+    // Timers are scattered in memory, and completing one touches its first two cache lines.
     const Operation* const soon = entries_[begin_ + fetched_ahead].operation;
     __builtin_prefetch(soon, 1);
-    // An integer, for `soon` may be null and then has no second line to point at.
+    // Computed as an integer, because `soon` may be null.
     const auto second_line = reinterpret_cast<std::uintptr_t>(soon) + 64;
     __builtin_prefetch(reinterpret_cast<const void*>(second_line), 1);
     entries_[begin_++].operation = nullptr;
     forget_one();
   }
 
-  /// The first for which it is true, or null.
+  /// The first timer for which `is_it` is true, or null.
   template <class Predicate>
   [[nodiscard]] Operation* find(Predicate&& is_it) const noexcept {
     for (std::size_t i = begin_; i < end_; ++i) {

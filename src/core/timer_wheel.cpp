@@ -1,4 +1,4 @@
-// The wheel but for what every timer goes through.
+// The wheel, without what every timer goes through (see the header).
 #include "core/timer_wheel.hpp"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ TimerWheel::Key TimerWheel::first_begins() const noexcept {
   return prefix_of(place) << (place.level * digit_bits);
 }
 
-// A slot of a fine level is left when its many timers were put into finer ones, or when it is
-// empty; so each timer goes down a level at a time, and each level once.
+// Each call empties the first slot into the row or into lower levels. So a timer passes each level
+// at most once, unless lower_base() moves it up.
 void TimerWheel::give_first(TimerRow& row) noexcept {
   const Place place = first_place();
   if (place.level == 0) {
@@ -29,7 +29,7 @@ void TimerWheel::give_first(TimerRow& row) noexcept {
   Operation* timers = std::exchange(slot, TimerSlot{}).first;
   note_empty(place);
 
-  // What was put off goes where it belongs, behind this slot; what is left keeps its order.
+  // Postponed timers go to their right place, behind this slot. The others keep their order.
   Operation* due = nullptr;
   Operation** end = &due;
   std::size_t count = 0;
@@ -54,7 +54,8 @@ void TimerWheel::give_first(TimerRow& row) noexcept {
   while (due != nullptr) link(*std::exchange(due, Access::sibling(*due)));
 }
 
-// The timers of one nanosecond, however many: those beyond the room of the row are not touched.
+// For a slot whose timers are all due at one nanosecond. Timers beyond the room of the row are not
+// touched.
 void TimerWheel::give_instant(Place place, TimerRow& row) noexcept {
   TimerSlot& slot = slot_at(place);
   base_ = prefix_of(place);
@@ -64,13 +65,14 @@ void TimerWheel::give_instant(Place place, TimerRow& row) noexcept {
     if (key_of(timer.deadline()) == base_) {
       row.add(timer);
     } else {
-      add(timer);  // was put off
+      add(timer);  // postponed
     }
     ++steps_;
   }
 }
 
-// All in the levels below that of the difference share the old base's digit there.
+// Timers in levels below that of the difference share the digits of the old base from that level
+// up. So they all belong in one slot of it.
 void TimerWheel::lower_base(Key base) noexcept {
   BATON_ASSERT(base <= base_);
   const Key old = std::exchange(base_, base);
@@ -85,7 +87,7 @@ void TimerWheel::lower_base(Key base) noexcept {
   }
 }
 
-// No link is believed: what is not pending has been seen, so that a circle ends.
+// Does not trust links. Visited timers are no longer pending, so a cycle ends.
 void TimerWheel::take_apart(void (*end)(Operation&)) noexcept {
   for (TimerSlot& slot : slots_) {
     for (const bool forward : {true, false}) {

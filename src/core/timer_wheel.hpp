@@ -1,15 +1,15 @@
-// TimerWheel: deadlines from a moving base on, roughly sorted: a hierarchical wheel (Varghese and
-// Lauck 1987) over the whole range of the clock, with 64 slots a level and a bit for each slot that
-// holds something, so that the first one is found by two instructions. Adding and removing are
-// O(1) whatever is pending. The far part of a TimerQueue.
+// TimerWheel: deadlines from a moving base on, roughly sorted. It is a hierarchical wheel (Varghese
+// and Lauck 1987) over the whole range of the clock, with 64 slots a level. A bit marks each slot
+// that is in use, so two instructions find the first one. Adding and removing are O(1) however many
+// timers there are. The far part of a TimerQueue.
 //
-// The level of a deadline is that of the highest digit, to the base 64, in which it differs from
-// the base, and that digit is its slot (as the buckets of a radix heap: Ahuja, Mehlhorn, Orlin,
-// Tarjan 1990). So everything in a lower level comes before everything in a higher one, and in a
-// level the order of the slots is that of time. The base is no clock: it moves up to a slot that is
-// to be emptied, and down when timers come that are nearer than all others.
+// A deadline is compared with the base in digits to the base 64. The highest digit that differs
+// determines its level, and the value of that digit its slot (as in the buckets of a radix heap:
+// Ahuja, Mehlhorn, Orlin, Tarjan 1990). So everything in a lower level comes before everything in a
+// higher one, and slots of a level are in the order of time. The base is not a clock. It moves up
+// to a slot that is to be emptied, and down when timers come that are nearer than all others.
 //
-// A timer may be put off where it stands: its deadline is then later than its slot, which is found
+// A timer may be postponed in place. Its deadline is then later than its slot, which is noticed
 // when the slot comes up.
 #pragma once
 
@@ -25,7 +25,7 @@
 
 namespace baton {
 
-/// A slot of a wheel: timers in the order in which they came.
+/// A slot of a wheel: its timers in the order in which they were added.
 struct TimerSlot {
   Operation* first = nullptr;
   Operation* last = nullptr;
@@ -33,7 +33,7 @@ struct TimerSlot {
 
 class TimerWheel {
  public:
-  /// A deadline as a number without a sign, in the same order.
+  /// A deadline as an unsigned number, in the same order.
   using Key = std::uint64_t;
   [[nodiscard]] static Key key_of(Deadline deadline) noexcept {
     return static_cast<Key>(deadline.ns()) ^ (Key{1} << 63);
@@ -41,15 +41,15 @@ class TimerWheel {
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool empty() const noexcept { return levels_used_ == 0; }
-  /// Nothing here is earlier.
+  /// No timer in the wheel is earlier.
   [[nodiscard]] Key base() const noexcept { return base_; }
   /// REQUIRES: empty.
   void set_base(Key base) noexcept {
     BATON_ASSERT(empty());
     base_ = base;
   }
-  /// Moves the base down. What stands in levels that are too fine for the distance is moved into
-  /// one slot, list by list. REQUIRES: base <= base().
+  /// Moves the base down. Timers in levels that are too fine for the distance move into one slot,
+  /// list by list. REQUIRES: base <= base().
   void lower_base(Key base) noexcept;
 
   /// Uses operation.deadline(). REQUIRES: not earlier than base().
@@ -57,21 +57,22 @@ class TimerWheel {
   /// REQUIRES: in this wheel.
   void remove(Operation& operation) noexcept;
 
-  /// The begin of the first slot: nothing here is earlier. REQUIRES: not empty.
+  /// The beginning of the first slot: no timer is earlier. REQUIRES: not empty.
   [[nodiscard]] Key first_begins() const noexcept;
-  /// Moves the timers of the first slot to `row`, and the base to the last time of the slot, if
-  /// there is room for all; of those that are due at the same nanosecond, as many as there is room
-  /// for. Else they stand in finer slots now, or there were none that had not been put off: ask
-  /// again, unless the wheel is empty. REQUIRES: not empty; `row` is.
+  /// Moves the timers of the first slot to `row` if there is room for all, and the base to the last
+  /// time of the slot. Of timers due at one nanosecond it moves as many as there is room for.
+  /// Otherwise it moves them to finer slots. The row stays empty then, and also if all timers of
+  /// the slot were postponed: call again, unless the wheel is empty. REQUIRES: not empty; `row` is
+  /// empty.
   void give_first(TimerRow& row) noexcept;
 
-  /// Timers that give_first has looked at, each time it did.
+  /// Timers that give_first has visited, counted each time.
   [[nodiscard]] std::uint64_t steps() const noexcept { return steps_; }
 
   /// See TimerQueue.
   void take_apart(void (*end)(Operation&)) noexcept;
 
-  // A walk over all, in no order.
+  // Visits all, in no order.
   [[nodiscard]] Operation* first() const noexcept { return first_from(0); }
   [[nodiscard]] Operation* next(Operation& from) const noexcept;
 
@@ -95,7 +96,7 @@ class TimerWheel {
   [[nodiscard]] TimerSlot& slot_at(Place place) noexcept {
     return slots_[place.level * slots_a_level + place.digit];
   }
-  /// The digits of the slot's times down to its own.
+  /// All digits of the slot's times down to the slot's own.
   [[nodiscard]] Key prefix_of(Place place) const noexcept {
     const Key above = base_ >> (place.level * digit_bits) >> digit_bits;
     return above << digit_bits | place.digit;
@@ -120,7 +121,7 @@ class TimerWheel {
   std::array<TimerSlot, std::size_t{levels} * slots_a_level> slots_{};
 };
 
-// In each timer: `slot` is where it stands, `sibling` and `previous` its neighbours.
+// The fields of a timer: `slot` is its slot, `sibling` and `previous` are its neighbours there.
 
 inline void TimerWheel::link(Operation& operation) noexcept {
   const Place place = place_of(key_of(operation.deadline()));

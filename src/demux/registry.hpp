@@ -33,7 +33,7 @@ std::optional<RegistryEntry<WaitStrategyFactory>> find_wait_strategy(std::string
 std::optional<RegistryEntry<InterruptStrategyFactory>> find_interrupt_strategy(
     std::string_view name);
 
-/// Appends one; there is no way to take it back. errc::bad_configuration if the name is taken, is
+/// Appends one, which cannot be removed again. errc::bad_configuration if the name is taken, is
 /// "auto", is not made of a-z, 0-9 and '_', or if there is no factory. Any thread.
 std::error_code add_wait_strategy(RegistryEntry<WaitStrategyFactory> entry);
 std::error_code add_interrupt_strategy(RegistryEntry<InterruptStrategyFactory> entry);

@@ -30,8 +30,8 @@ class SignalThread {
   [[nodiscard]] bool is_current() const noexcept;
 
   /// The thread's copy of its signal mask; only the thread itself uses it. `blocked`: the signals
-  /// that interrupt/signal.cpp has blocked, as bits by number less one. It is kept here because
-  /// every thread of the process pays for thread-local memory.
+  /// that interrupt/signal.cpp has blocked; signal n is bit n - 1. It is kept here because every
+  /// thread of the process pays for thread-local memory.
   struct OwnMask {
     std::uint64_t blocked = 0;
     sigset_t own{};

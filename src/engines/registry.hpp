@@ -10,8 +10,7 @@ namespace baton::engines {
 
 std::vector<RegistryEntry<EngineFactory>> builtin();
 
-/// The debug mode of an engine: around it, one that watches operations and buffers. Null: no
-/// memory.
+/// Wraps an engine for debug mode, which watches operations and buffers. Null: no memory.
 std::unique_ptr<Engine> watched(std::unique_ptr<Engine> engine, const EngineOptions& options);
 
 }  // namespace baton::engines

@@ -51,7 +51,7 @@ Result<std::vector<Acceptor>> Acceptor::listen_each_lane(Proactor& proactor,
     Result<Acceptor> acceptor = listen(proactor, shared, options);
     if (!acceptor) return unexpected{acceptor.error()};
     if (lane == 0) {
-      // With port 0 the first one finds the port, and the others follow.
+      // With port 0 the first acceptor gets a port, and the others use the same.
       const Result<Endpoint> found = acceptor->local_endpoint();
       if (!found) return unexpected{found.error()};
       shared = *found;
@@ -70,7 +70,7 @@ Result<StreamSocket> Acceptor::take(Proactor& proactor, Operation& operation) no
   if (operation.failed()) return unexpected{operation.error()};
   const int descriptor = operation.accepted();
   if (descriptor < 0) return unexpected{make_error_code(errc::handle_closed)};
-  operation.set_bytes(static_cast<std::size_t>(-1));  // taken: accepted() is none any more
+  operation.set_bytes(static_cast<std::size_t>(-1));  // taken: accepted() returns none from now on
   auto socket = io::adopt_or_close<StreamSocket>(proactor, descriptor, Home{Home::by_policy});
   // SO_LINGER is inherited.
   if (socket && operation.handle()->close_may_block()) {

@@ -1,4 +1,4 @@
-// Making connections.
+// Opens connections.
 #include "baton/connector.hpp"
 
 #include "io/native.hpp"
@@ -37,7 +37,7 @@ Result<StreamSocket> Connector::take(Proactor& proactor, Operation& operation) n
 Task<Result<StreamSocket>> Connector::connect_any(std::vector<Endpoint> endpoints,
                                                   AnyDuration attempt_timeout,
                                                   CancellationToken token) {
-  // Copied: the connector may be gone before the first suspension is over.
+  // Copied: the connector may be destroyed while the first attempt is suspended.
   Connector connector = *this;
   std::error_code last = std::make_error_code(std::errc::invalid_argument);
   for (const Endpoint& endpoint : endpoints) {

@@ -48,10 +48,10 @@ Result<File> File::open(Proactor& proactor, const std::string& path, FileFlags f
       path.find('\0') != std::string::npos) {  // the system would open the shorter name
     return unexpected{std::make_error_code(std::errc::invalid_argument)};
   }
-  // O_NONBLOCK: the open of a FIFO shall not wait for its other end. For a file it means that the
-  // open does not wait for a lease of another process (EAGAIN), so try again without it. If it
-  // stayed, some file systems would misbehave. Errnos: EINTR is retried; the others are
-  // returned to the caller.
+  // O_NONBLOCK: opening a FIFO must not wait for its other end. For a file it means that the open
+  // does not wait for a lease of another process (EAGAIN), so try again without it. The flag is
+  // removed afterwards, because some file systems misbehave with it. Errnos: EINTR is retried; the
+  // others are returned to the caller.
   const int system_flag = system_flags(flags);
   int fd = -1;
   int more = O_NONBLOCK;

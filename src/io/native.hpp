@@ -1,5 +1,5 @@
-// Shared by the sources of this folder: making sockets and asking for their addresses, through the
-// seam.
+// Shared by the sources of this folder: opens sockets and reads their addresses, through
+// os::System.
 #pragma once
 
 #include <system_error>
@@ -21,11 +21,11 @@ Result<int> open_socket(const os::System& system, AddressFamily family, int type
 
 std::error_code bind(const os::System& system, int fd, const Endpoint& endpoint) noexcept;
 
-/// errc::handle_closed when the object is closed, or was never open.
+/// errc::handle_closed if the object is closed, or was never open.
 Result<Endpoint> local_endpoint(const IoObject& object) noexcept;
 Result<Endpoint> remote_endpoint(const IoObject& object) noexcept;
 
-/// Closes a descriptor on the way out, unless it was released.
+/// Closes a descriptor at the end of the scope, unless it was released.
 class Descriptor {
  public:
   Descriptor(const os::System& system, int fd) noexcept : system_(system), fd_(fd) {}
@@ -42,7 +42,7 @@ class Descriptor {
   int fd_;
 };
 
-/// Gives a descriptor to the proactor and makes the object; closes it if that fails.
+/// Gives a descriptor to the proactor and makes the object. Closes the descriptor if that fails.
 template <class Object>
 Result<Object> adopt_or_close(Proactor& proactor, int fd, Home home) noexcept {
   Descriptor descriptor{proactor.system(), fd};

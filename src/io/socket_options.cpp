@@ -1,4 +1,4 @@
-// Socket options: what the system calls them.
+// Socket options by the system's names.
 #include "baton/socket_options.hpp"
 
 #include <errno.h>

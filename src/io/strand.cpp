@@ -1,4 +1,4 @@
-// Strand: a queue, a bit, and the thread inside.
+// Strand: a queue, a busy flag, and the thread that runs a handler.
 #include "baton/strand.hpp"
 
 #include <new>
@@ -37,8 +37,9 @@ Strand::~Strand() {
     detail::misused(
         "a strand was destroyed inside one of its handlers: give it to Strand::retire() there");
   }
-  // A thread that learns from the last handler that it was the last may be here before the thread
-  // that ran it has left: a matter of a few instructions, or of one time slice.
+  // The destroying thread may learn from the last handler that nothing is pending, and get here
+  // before the thread that ran the handler has left. That takes a few instructions, or one time
+  // slice.
   constexpr std::int64_t pause_ns = 50'000;
   for (;;) {
     {
@@ -61,7 +62,7 @@ void Strand::retire(std::unique_ptr<Strand> strand) noexcept {
     const os::LockGuard guard(mutex_in(strand->mutex_), *strand->system_);
     strand->retired_ = true;
     if (!strand->busy_) return;  // destroyed by the pointer, after the lock
-    // The thread inside does it, in leave().
+    // The thread that runs a handler destroys the strand, in leave().
     static_cast<void>(strand.release());  // NOLINT: `guard` still refers to it, and that is alive
   }
 }
@@ -104,7 +105,7 @@ Operation* Strand::leave() noexcept {
     busy_ = false;
     last = retired_;
   }
-  if (last) delete this;  // retire() gave it to us
+  if (last) delete this;  // retire() has handed it over
   return nullptr;
 }
 

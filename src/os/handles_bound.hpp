@@ -1,4 +1,4 @@
-// How many handles to make room for: what was configured, or what the system allows.
+// The number of handles to make room for: the configured one, or the system's limit.
 #pragma once
 
 #include <sys/resource.h>
@@ -11,7 +11,7 @@
 
 namespace baton::os {
 
-/// `configured`, unless it is 0.
+/// `configured`, or the system's limit if that is 0.
 inline std::uint32_t handles_bound(const System& system, std::uint32_t configured) noexcept {
   if (configured != 0) return configured;
   rlimit limit{};

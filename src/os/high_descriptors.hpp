@@ -11,8 +11,9 @@ namespace baton::os {
 /// small one, and 4,032 at most, because the kernel's table grows with the highest number.
 int high_number() noexcept;
 
-/// The real system, but new rings, epoll sets, eventfds, signalfds and pipes get numbers from
-/// high_number() on, as long as there are any. A moment before, each has the lowest.
+/// The real system, except that new rings, epoll sets, eventfds, signalfds and pipes get numbers
+/// from high_number() on, as long as there are any. Each has the lowest free number for a moment
+/// first.
 const System& high_system() noexcept;
 
 }  // namespace baton::os

@@ -8,7 +8,7 @@
 
 namespace baton::os {
 
-/// One system call. False for what is no socket, too.
+/// One system call. False as well for a descriptor that is no socket.
 inline bool listens(const System& system, NativeHandle native) noexcept {
   int yes = 0;
   socklen_t size = sizeof(yes);

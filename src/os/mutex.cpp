@@ -22,7 +22,8 @@ void Mutex::lock_slow(const System& system) noexcept {
     if (word_.load(std::memory_order_relaxed) == 0 && try_lock()) return;
     cpu_relax();
   }
-  // From here on the word is 2 whenever we hold it: unlock then wakes, at worst once for nothing.
+  // From here on this thread takes the mutex with the word 2, so its unlock wakes a sleeper, at
+  // worst once without need.
   while (word_.exchange(2, std::memory_order_acquire) != 0) {
     system.futex_wait(&word_, 2, std::numeric_limits<std::int64_t>::max());
   }

@@ -66,7 +66,7 @@ class BATON_CAPABILITY("mutex") WakingMutex {
     mutex_.unlock(system);
     system.futex_wake(sleeper, 1);
   }
-  /// By the holder: `word` is that of a thread that was signalled (ParkingSlot::signal), or null.
+  /// Called by the holder. `word`: of a thread that was signalled (ParkingSlot::signal), or null.
   /// If there are several, all but the last are woken at once.
   void wake_when_free(std::atomic<std::uint32_t>* word, const System& system) noexcept {
     if (word == nullptr) return;

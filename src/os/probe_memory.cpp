@@ -1,4 +1,4 @@
-// Copies between memory of ours and memory that may not be there.
+// Copies between memory of ours and memory that may not be mapped.
 #include "os/probe_memory.hpp"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ bool copy_by(Copy copy, bool reads, void* ours, void* theirs, std::size_t size) 
       std::memcpy(reads ? our_bytes : their_bytes, reads ? their_bytes : our_bytes, size);
       return true;
     }
-    return false;  // EFAULT; nothing moved is the same
+    return false;  // EFAULT; a call that moves nothing counts as that
   }
   return true;
 }

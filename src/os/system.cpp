@@ -54,7 +54,7 @@ bool futex_wait(std::atomic<std::uint32_t>* word, std::uint32_t expected,
   timespec deadline{};
   timespec* timeout = nullptr;
   if (deadline_ns != never_ns) {
-    // A time before the machine's boot is past like others, but EINVAL for the kernel.
+    // A time before the machine's boot is in the past, but the kernel answers EINVAL to it.
     const std::int64_t when = std::max<std::int64_t>(deadline_ns, 0);
     deadline.tv_sec = when / ns_per_second;
     deadline.tv_nsec = when % ns_per_second;
@@ -87,8 +87,8 @@ void* run_entry(void* argument) {
 int thread_start(std::uint64_t* thread, void (*function)(void*), void* argument) {
   std::unique_ptr<Entry> entry{new (std::nothrow) Entry{function, argument}};
   if (entry == nullptr) return ENOMEM;
-  // The library's own threads take no signal of the program: blocked before the thread exists, so
-  // that there is no moment in which one could be delivered to it.
+  // The library's own threads take no signal of the program. All signals are blocked before the
+  // thread exists, so that there is no moment in which one could be delivered to it.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);

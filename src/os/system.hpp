@@ -39,9 +39,9 @@ struct System {
   // -- time, waiting on a word, threads -----------------------------------------------------------
   /// CLOCK_MONOTONIC in nanoseconds.
   std::int64_t (*monotonic_ns)();
-  /// The same clock as of the system's last tick, a few milliseconds ago: several times cheaper.
+  /// The same clock at the system's last tick, a few milliseconds ago: several times cheaper.
   std::int64_t (*monotonic_coarse_ns)();
-  /// os::ticks() runs evenly with that clock. Not in a simulation.
+  /// os::ticks() counts at a constant rate. False in a simulation.
   bool has_ticks;
   /// CLOCK_REALTIME in microseconds since 1970, for log lines only.
   std::int64_t (*realtime_us)();
@@ -84,7 +84,7 @@ struct System {
   int (*fdatasync)(int fd);
   int (*pipe2)(int fds[2], int flags);
   int (*eventfd)(unsigned initial, int flags);
-  /// Entries of a directory, as the kernel has them (struct dirent64).
+  /// Entries of a directory in the kernel's layout (struct dirent64).
   ssize_t (*getdents64)(int fd, void* buffer, size_t size);
 
   // -- sockets ------------------------------------------------------------------------------------
@@ -148,8 +148,8 @@ struct System {
   int (*thread_sigmask)(int how, const sigset_t* set, sigset_t* old);
   int (*sigaction)(int signal_number, const struct sigaction* action, struct sigaction* old);
   int (*signalfd)(int fd, const sigset_t* set, int flags);
-  /// A signal to a process. One to our own is never lost: when the queue of the user is full, only
-  /// what comes with it is.
+  /// A signal to a process. A signal to our own process is never lost: if the user's queue is full,
+  /// only the data that comes with it is.
   int (*kill)(pid_t process, int signal_number);
   int (*sigpending)(sigset_t* set);
   int (*sigtimedwait)(const sigset_t* set, siginfo_t* info, const timespec* timeout);

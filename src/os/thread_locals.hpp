@@ -1,11 +1,10 @@
 // The state that core and reactor keep for a thread between two of its calls, in one place: a
-// simulator, whose threads are fibers of one real thread, exchanges it when it switches from one to
-// the other.
+// simulator, whose threads are fibers of one real thread, exchanges it at each switch.
 #pragma once
 
 namespace baton::os {
 
-/// Where no lane is: the address differs from that of each of them, and from none (null).
+/// The address that means "no lane"; it differs from the address of every lane, and from null.
 inline constinit char nowhere = 0;
 
 struct ThreadLocals {

@@ -1,6 +1,6 @@
-// Ticks: the processor's own counter of time, which costs three instructions where the system's
-// clock costs fifty. It runs at one rate on all processors, but that rate is not known, so that it
-// serves to compare spans; System::monotonic_ns tells the time.
+// Ticks: the processor's own time counter, which costs three instructions where the system's clock
+// costs fifty. It runs at one rate on all processors, but that rate is unknown, so it only serves
+// to compare time spans; System::monotonic_ns tells the time.
 #pragma once
 
 #include <cstdint>

@@ -37,7 +37,7 @@ void __tsan_switch_to_fiber(void* fiber, unsigned flags);
 #endif
 
 #ifdef _LIBCPP_VERSION
-// libc++abi has it, and its header does not declare it.
+// libc++abi defines it, but its header does not declare it.
 namespace __cxxabiv1 {
 extern "C" void* __cxa_get_globals() noexcept;
 }

@@ -47,7 +47,7 @@ enum class Drop : std::uint8_t {
   fault,    ///< drawn: Faults::lose
   nobody,   ///< no socket has the port
   crowded,  ///< the receiver's queue is full
-  closed    ///< the receiver was closed before somebody asked for it
+  closed    ///< the receiver was closed before it was read
 };
 
 /// Is called when the machine injects a fault or drops data. A checker can then find the reason for

@@ -3,9 +3,9 @@
 // thread, by chance, so that it explores how threads interfere. The seed alone determines the
 // choices.
 //
-// Each point takes a drawn time. A thread may also be put off for long, as by a busy machine, while
-// time passes for the others. When no thread can run, time jumps to the next event or time-out.
-// If there is neither, every thread sleeps for ever: a lost wake-up, which is a violation.
+// Each point takes a drawn time. A thread may also be delayed for long, as by a busy machine, while
+// time passes for the others. When no thread can run, time jumps to the next event or timeout. If
+// there is neither, every thread sleeps for ever: a lost wake-up, which is a violation.
 //
 // Events come from outside the program: bytes arrive, a disk request ends. They fire when their
 // time comes, on the stack of the running thread. They only wake threads and record; they never
@@ -44,7 +44,7 @@ struct Schedule {
   std::uint32_t points_per_switch = 8;  ///< on average
   std::uint32_t point_ns = 50;          ///< the time of a point
   std::uint32_t starve = 0;             ///< of 65,536 switches: the thread does not run for long
-  std::uint32_t pause = 0;  ///< of 65,536 switches: the thread is put off, though no other can run
+  std::uint32_t pause = 0;  ///< of 65,536 switches: the thread is delayed, though no other can run
   std::uint32_t spurious = 0;  ///< of 65,536 sleeps: a spurious wake-up
 };
 
@@ -79,7 +79,7 @@ class Scheduler {
   // -- for the running thread ---------------------------------------------------------------------
 
   [[nodiscard]] std::int64_t now() const noexcept { return now_; }
-  /// Whether a thread was put off since the last call: what had to be done may have waited for it.
+  /// Whether a thread was delayed since the last call: what had to be done may have waited for it.
   bool was_disturbed() noexcept { return std::exchange(disturbed_, false); }
   [[nodiscard]] std::uint32_t self() const noexcept { return current_->number; }
   /// Whether the address is in the guard below the running thread's stack. May be called in signal

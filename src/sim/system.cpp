@@ -198,7 +198,7 @@ os::System make_table() noexcept {
                         std::int64_t deadline_ns) {
     scheduler().point();
     if (word->load(std::memory_order_seq_cst) != expected) return true;
-    // Only a lock's word is waited for without a deadline at the value 2: see os/mutex.hpp.
+    // Only a lock's word is waited for at the value 2 without a deadline: see os/mutex.hpp.
     const bool is_lock = expected == 2 && deadline_ns == Scheduler::never;
     if (is_lock ? scheduler().sleep_for_lock(*word, deadline_ns)
                 : scheduler().sleep(word, deadline_ns)) {

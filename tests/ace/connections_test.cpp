@@ -1,5 +1,5 @@
-// Connections of both address families, the arguments and answers of validate_connection, and a
-// proactor that is driven by a reactor.
+// Connections of both address families, the arguments and results of validate_connection, and a
+// proactor driven by a reactor.
 #include <ace/Asynch_Acceptor.h>
 #include <ace/Asynch_Connector.h>
 #include <ace/Dev_Poll_Reactor.h>

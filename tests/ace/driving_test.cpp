@@ -1,4 +1,5 @@
-// Driving: what handle_events answers, posted results, timers, wake-ups, the end of the event loop.
+// Driving: the results of handle_events, posted results, timers, wake-ups and the end of the event
+// loop.
 #include <ace/Countdown_Time.h>
 #include <pthread.h>
 #include <sys/socket.h>

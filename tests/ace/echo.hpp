@@ -1,4 +1,4 @@
-// An echo in full duplex: each side has a read and a write on its way at the same time.
+// A full-duplex echo: each side has a read and a write in flight at the same time.
 #pragma once
 
 #include <ace/Asynch_Acceptor.h>

@@ -1,5 +1,5 @@
-// Ends: cancel, close with much pending, fork, handlers deleted early, numbers used again, failing
-// connects, and operations that outlive their proactor.
+// Ends: cancel, close with many operations pending, fork, handlers deleted early, reused descriptor
+// numbers, failing connects, and operations that outlive their proactor.
 #include <ace/Asynch_Acceptor.h>
 #include <ace/Asynch_Connector.h>
 #include <sys/resource.h>

@@ -1,10 +1,10 @@
-// Programs of the bridge with each system call failing once, and each allocation: Baton's calls
-// through its table, the bridge's own by the linker, allocations of the bridge and of libACE. After
-// each run: no crash, no hang, each accepted start complete once, a refused one with an errno that
-// the fault explains, the proactor in working order, and neither memory nor descriptors, threads or
-// mappings left behind.
+// Programs that use the bridge, with each system call and each allocation failing once: Baton's
+// calls through its table, the bridge's own calls through the linker, and the allocations of the
+// bridge and of libACE. Checks after each run: no crash and no hang; each accepted start completed
+// once; each refused start failed with an errno that the fault explains; the proactor works; no
+// memory, descriptor, thread or mapping is left behind.
 //
-// BATON_FAULTS=full: each n; otherwise the first five of a kind and every seventh behind them.
+// BATON_FAULTS=full: each n; otherwise the first five of a kind and every seventh after them.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,7 +1,6 @@
-// The surroundings of a scenario of the fault tests: a bridge with its ACE_Proactor, and the
-// book of what was started. A start that was accepted gives one completion, a refused one gives
-// none and says why in errno. Waiting lasts as long as it takes: a completion that never comes ends
-// the program.
+// The environment of a scenario of the fault tests: a bridge with its ACE_Proactor, and an account
+// of all starts. An accepted start completes once; a refused one never completes and sets errno to
+// the reason. Waiting has no timeout: if a completion never comes, the program is ended.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Unusual things that programs do: handlers that throw, delete themselves or fork, several
-// proactors, calls in the wrong order, closing in the midst of traffic, more threads than lanes.
+// Unusual things that programs do: handlers that throw, delete themselves or fork; several
+// proactors; calls in the wrong order; closing during traffic; more threads than lanes.
 #include <ace/Asynch_Acceptor.h>
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// Preloaded before libACE: what a libACE of another version answers.
+// Preloaded before libACE: answers like a libACE of another version.
 #include <ace/ACE.h>
 
 ACE_BEGIN_VERSIONED_NAMESPACE_DECL

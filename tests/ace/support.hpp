@@ -1,5 +1,5 @@
-// Shared by the tests of the ACE bridge: a proactor on the engine and mode that BATON names, the
-// threads of its event loop, and waiting for what must happen.
+// Shared by the tests of the ACE bridge: a proactor on the engine and mode named by BATON, the
+// threads of its event loop, and waiting for events.
 #pragma once
 
 #include <ace/Asynch_IO.h>

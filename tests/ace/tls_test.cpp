@@ -1,4 +1,4 @@
-// ACE's TLS stream in full duplex, whose reads and writes go through the bridge and whose own
+// ACE's TLS stream in full duplex. Its reads and writes go through the bridge, and its own
 // completions are posted results.
 #include <ace/SSL/SSL_Asynch_Stream.h>
 #include <ace/SSL/SSL_Context.h>
@@ -68,7 +68,7 @@ class Identity {
 };
 
 /// Sends the pattern and checks the received bytes, both at once. When both are done it closes; the
-/// stream then says by handle_wakeup that nothing of it is on its way any more.
+/// stream then says by handle_wakeup that nothing of it is in flight any more.
 class TlsSide final : public ACE_Handler {
  public:
   TlsSide(ACE_SSL_Asynch_Stream::Stream_Type type, ACE_SSL_Context& context, Count& closed,

@@ -1,4 +1,4 @@
-// Transfers: files, datagrams, transmit-file, what results carry, bad input.
+// Transfers: files, datagrams, transmit-file, the fields of results, bad arguments.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

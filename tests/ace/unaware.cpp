@@ -1,9 +1,9 @@
-// A program that uses ACE only, for the library to preload: an echo in full duplex through
-// ACE_Proactor::instance(), and an implementation of ACE's own that it hands in and deletes.
+// A program that uses only ACE, run with the library preloaded: a full-duplex echo through
+// ACE_Proactor::instance(), and an implementation of ACE that it passes in and deletes.
 //
-//   ace_unaware        prints "echoed N", "timers N" and "left N loops"; 0
-//   ace_unaware exit   a handler ends the program; 5
-//   ace_unaware beside the program ends while a handler of another thread lasts; 6
+//  ace_unaware        prints "echoed N", "timers N" and "left N loops"; exits with 0
+//   ace_unaware exit   a handler ends the program; exits with 5
+//   ace_unaware beside the program ends while a handler runs in another thread; exits with 6
 #include <ace/Asynch_IO.h>
 #include <ace/Message_Block.h>
 #include <ace/POSIX_CB_Proactor.h>

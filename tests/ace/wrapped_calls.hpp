@@ -1,6 +1,6 @@
-// The system calls that the bridge makes by itself, past Baton's table of calls: the n-th of one
-// kind fails. The linker sends them here (--wrap, in CMakeLists.txt), and Baton's of the same name
-// as well. One plan at a time, process-wide.
+// Makes the n-th system call of one kind fail, for calls that the bridge makes itself, past Baton's
+// table. The linker redirects them here (--wrap, in CMakeLists.txt), together with Baton's calls of
+// the same name. One plan at a time, process-wide.
 #pragma once
 
 #include <cstddef>

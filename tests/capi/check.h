@@ -1,4 +1,4 @@
-/* The little that the tests of the C interface need: checks, an open proactor, waiting. */
+/* Helpers for the tests of the C interface: checks, an open proactor, waiting. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -1,4 +1,4 @@
-/* Errors, refusals, and ways out of them.
+/* Errors, refusals, and recovery from them.
  * usage: control_test CONFIGURATION */
 #include <fcntl.h>
 #include <pthread.h>

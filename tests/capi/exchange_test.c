@@ -1,4 +1,4 @@
-/* An array started and an array brought in one call; foreign loops; ends; moved deadlines.
+/* Starting and collecting arrays in one call; foreign loops; ends; moved deadlines.
  * usage: exchange_test CONFIGURATION */
 #include <poll.h>
 #include <pthread.h>
@@ -134,7 +134,7 @@ static void beyond_the_slots(void) {
   baton_close(proactor);
 }
 
-/* Without a free slot it waits for what is under way, though nothing of it is complete yet. */
+/* Without a free slot it waits for what is in flight, though nothing of it is complete yet. */
 static void without_a_slot(void) {
   baton_proactor* proactor = open_proactor(configuration, 4);
   const baton_operation post = operation(BATON_POST, 0, 9);
@@ -151,8 +151,8 @@ static void without_a_slot(void) {
   baton_close(proactor);
 }
 
-/* A wrong one in the middle: those before it are under way, those behind are not, and the caller
- * hears of it without a wait. */
+/* A wrong one in the middle: those before it are in flight, those behind are not, and the caller
+ * gets the error without a wait. */
 static void a_wrong_one_in_the_middle(baton_proactor* proactor) {
   baton_operation three[3];
   baton_completion done[4];

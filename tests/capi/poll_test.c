@@ -1,6 +1,6 @@
-/* baton_poll inside a signal handler must not allocate and not free, on any engine and in any
- * mode, while tables grow, too; where that cannot be it is refused. Counted by a malloc of this
- * program's, which the library gets as well. */
+/* baton_poll inside a signal handler must not allocate or free memory, on any engine and in any
+ * mode, even while tables grow. Where that cannot be guaranteed it is refused. The program has its
+ * own malloc, which counts the library's calls as well. */
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-/* Reads that take their buffer from a pool when data is there, and accepts that bring handles.
+/* Reads that take a buffer from a pool when data arrives, and accepts that return handles.
  * usage: pools_test CONFIGURATION */
 #include <fcntl.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
-/* Refusals: every kind with fields that it does not have, a negative count, and all closes of a
- * handle but one. usage: refusals_test CONFIGURATION */
+/* Refusals: operations with fields that their kind does not have, a negative count, and a second
+ * close of a handle. usage: refusals_test CONFIGURATION */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
-/* A plug-in's library is opened and closed while the program runs. What Baton leaves in the process
- * - rt_signals its handlers of signals - must stay mapped behind it.
+/* A plug-in that uses Baton is loaded and unloaded while the program runs. What Baton leaves in the
+ * process, such as the signal handlers of rt_signals, must stay mapped.
  *
  * usage: unload_test LIBRARY   (this program is not linked with it) */
 #include <dlfcn.h>

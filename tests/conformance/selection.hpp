@@ -1,5 +1,5 @@
-// Which parts of the registry the suites are run over. The project's own tests take all of them;
-// the kit (kit/run_conformance.cpp) narrows it down before GoogleTest makes its list.
+// Selects the parts of the registry that the suites run on. The project's own tests use all of
+// them; the kit (kit/run_conformance.cpp) narrows the selection before GoogleTest makes its list.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Awaiting operations: results, time-outs, cancellation by token and by std::stop_token, and what
-// happens when start, completion and cancellation meet.
+// Awaiting operations: results, timeouts, cancellation by token and by std::stop_token, and races
+// between start, completion and cancellation.
 #include <gtest/gtest.h>
 
 #include <array>

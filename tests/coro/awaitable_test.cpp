@@ -1,4 +1,4 @@
-// Awaitables as values: named, returned, stored, moved, awaited twice; and their references to the
+// Awaitables as values: named, returned, stored, moved, awaited twice; and the lifetime of the
 // objects that made them.
 #include <gtest/gtest.h>
 

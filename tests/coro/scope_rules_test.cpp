@@ -1,5 +1,5 @@
-// Scopes that depend on each other, that are joined wrongly, or that are used by code that is not a
-// task of the library or not of one proactor.
+// Scopes that depend on each other, that are joined wrongly, or that are used outside of the
+// library's tasks or by tasks of several proactors.
 #include <gtest/gtest.h>
 
 #include <array>

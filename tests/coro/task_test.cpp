@@ -1,4 +1,4 @@
-// Tasks by themselves: nothing here needs a proactor that runs.
+// Tasks by themselves: no test here needs a running proactor.
 #include "baton/coro/task.hpp"
 
 #include <gtest/gtest.h>
@@ -368,7 +368,7 @@ TEST(Refusals, a_task_that_overlooks_them_ends_after_a_stop) {
   EXPECT_LT(ticks, ticks_max);
 }
 
-TEST(Refusals, so_does_one_of_a_scope_and_its_join_returns) {
+TEST(Refusals, a_task_of_a_scope_that_overlooks_them_ends_and_its_join_returns) {
   Proactor proactor;
   int ticks = 0;
   bool joined = false;

@@ -1,4 +1,4 @@
-// Every kind of descriptor that Linux has, in the states that matter to an operation.
+// Every kind of descriptor of Linux, in the states that matter to an operation.
 #pragma once
 
 #include <span>

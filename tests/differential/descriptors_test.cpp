@@ -1,9 +1,9 @@
-// Every kind of descriptor × every operation × every engine and mode: the story is the same
-// everywhere. The outcome of each case stands in outcomes.csv, which
+// Every kind of descriptor × every operation × every engine and mode: the result is the same
+// everywhere. outcomes.csv holds the expected result of each case; it is written by
 //
 //   BATON_WRITE_OUTCOMES=FILE build/tests/descriptors_test --gtest_filter='*/emulated_epoll_shared'
 //
-// writes; `deviations` below lists the different results of an engine, with the reason.
+// `deviations` below lists results in which an engine differs, with the reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -257,7 +257,7 @@ const Deviation* deviation_of(std::string_view setting, const std::string& what)
   return found != std::end(deviations) ? found : nullptr;
 }
 
-TEST_P(Descriptors, tell_the_same) {
+TEST_P(Descriptors, behave_the_same) {
   const Outcomes expected;
   std::ofstream out;
   if (writing() != nullptr) out.open(writing());

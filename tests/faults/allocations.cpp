@@ -1,4 +1,4 @@
-// A file of its own: where the compiler sees both new and free, it reports the pair as a mismatch.
+// In a file of its own: a compiler that sees both new and free reports the pair as a mismatch.
 #include "allocations.hpp"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The program's operator new, replaced: it counts what is alive, and fails the n-th allocation.
+// Replaces the program's operator new: counts living allocations, and fails the n-th one.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Engines around another one (debug, chaos), which need memory of their own for each operation:
-// each allocation fails in turn, from the opening to the closes. Accepted operations complete once,
-// and no descriptor is left behind.
+// Engines that wrap another one (debug, chaos) need memory of their own for each operation. Each
+// allocation fails in turn, from the opening to the closes. Accepted operations complete once, and
+// no descriptor is left behind.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>

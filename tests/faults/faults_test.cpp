@@ -1,12 +1,12 @@
-// Every scenario on every combination of parts, with each call failing in turn, and each
-// allocation. Demands after each run: no crash, no hang, each accepted start complete once, bytes
-// right, a failure only where the fault may be seen, everything in working order afterwards, and
-// neither memory nor descriptors, threads or mappings left behind.
+// Every scenario on every combination of parts, with each call and each allocation failing in turn.
+// Checks after each run: no crash and no hang; each accepted start completed once; correct bytes; a
+// failure only where the fault may be seen; everything works afterwards; no memory, descriptor,
+// thread or mapping is left behind.
 //
-// BATON_FAULTS=full: each n of each call and error, until the scenario does not come to it any
-// more. Otherwise a part of them, another one for each scenario and combination, so that all
-// together see everything. BATON_FAULTS_SCENARIO: one scenario by its name.
-// docs/internals/faults.md
+// BATON_FAULTS=full: each n of each call and error, until the scenario does not reach it any more.
+// Otherwise a part of them, a different one for each scenario and combination, so that all together
+// cover everything. BATON_FAULTS_SCENARIO: one scenario by name.
+// See docs/internals/faults.md.
 #include <algorithm>
 #include <array>
 #include <cstdio>

@@ -1,7 +1,7 @@
-// The same through include/baton.h: a program in C that listens, connects, sends, reads, cancels,
-// sets timers and closes, while a call or an allocation fails in turn. Whatever fails: each
-// accepted start completes once, a refused one never; nothing is left behind; and the proactor
-// works when the trouble is over.
+// The same through include/baton.h: a C program that listens, connects, sends, reads, cancels, sets
+// timers and closes, while a call or an allocation fails in turn. Whatever fails, each accepted
+// start completes once and a refused one never; nothing is left behind; and the proactor works
+// after the fault.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr std::size_t faults_of_each = 24;  // of one combination, if not full
 constexpr std::size_t call_none = ~std::size_t{0};
 constexpr baton_handle no_handle = 0;
 
-/// One program and its books.
+/// One program and its accounts.
 class Program {
  public:
   explicit Program(baton_proactor& proactor) : proactor_(proactor) {}

@@ -1,6 +1,6 @@
-// Opening a proactor, with each allocation failing in turn, on every combination of parts: either
-// there is one, or the failure is reported, and nothing is leaked. (System calls that fail while a
-// proactor is opened have a suite of their own, tests/unit/startup.)
+// Opening a proactor, with each allocation failing in turn, on every combination of parts. The open
+// succeeds or reports the failure, and nothing leaks. (tests/unit/startup tests system calls that
+// fail during an open.)
 #include <new>
 #include <string>
 

@@ -1,6 +1,6 @@
-// The Reactor while the n-th system call fails, for every call, every n and every way to fail, over
-// every wait strategy: a call that fails is an answer or an on_close with an error, everything
-// registered is closed exactly once, and afterwards it works.
+// The Reactor with the n-th system call failing, for every call, every n and every error, on every
+// wait strategy. A failing call returns an error or leads to on_close with an error, everything
+// registered is closed exactly once, and the reactor works afterwards.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>

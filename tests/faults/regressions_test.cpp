@@ -1,4 +1,4 @@
-// Bugs that the faults have found, each named after its cause.
+// Bugs found by fault injection, each named after its cause.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Streams: reading and writing in every form.
+// Streams: every form of read and write.
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,9 +1,8 @@
-// World: the surroundings of a scenario: a proactor with its threads, and the ledger of its
-// starts.
+// World: the environment of a scenario: a proactor with its threads, and an account of its starts.
 //
-// Each start that was accepted has to give exactly one completion, a refused one none; the threads
-// wait for as long as it takes, so that a wake-up that was lost is a hang. A watchdog ends the
-// program then, and prints the pending operations.
+// Each accepted start must complete exactly once, a refused one never. The threads wait without a
+// timeout, so a lost wake-up is a hang. A watchdog then prints the pending operations and ends the
+// program.
 #pragma once
 
 #include <gtest/gtest.h>

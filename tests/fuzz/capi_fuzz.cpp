@@ -1,12 +1,12 @@
-// The C interface as a wrong program calls it: bytes become a sequence of calls, with handles that
-// never were or are closed, activations of yesterday, sizes of nothing and of everything, counts
-// beyond the array. What must hold: no crash; each operation that was taken completes exactly once,
-// with its tag, its kind and no more bytes than it had room for; and when the proactor is closed,
-// the process has the descriptors that it had before.
+// Uses the C interface like a faulty program. The input is a sequence of calls, with handles that
+// never existed or are closed, activations that are over, sizes of zero and of the maximum, and
+// counts beyond the array. Checks: no crash; each accepted operation completes exactly once, with
+// its tag and kind and no more bytes than its buffer holds; and when the proactor is closed, the
+// process has the descriptors that it had before.
 //
 // Calls get what they require: memory of the stated size that lives as long as the proactor. The
-// harness leaves out: the text of a configuration, which has harnesses of its own, and borrowed
-// descriptors of a wrong kind, which may block a worker for good.
+// harness leaves out configuration text, which has harnesses of its own, and borrowed descriptors
+// of a wrong kind, which may block a worker for good.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

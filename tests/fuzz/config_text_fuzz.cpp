@@ -1,5 +1,5 @@
-// The one-line form, alone and on top of a program's configuration; and the environment: the lines
-// of the input are BATON, BATON_REQUIRE, BATON_PREFER and BATON_FORBID.
+// The one-line form of a configuration, alone and combined with a program's own; and the
+// environment: the lines of the input are BATON, BATON_REQUIRE, BATON_PREFER and BATON_FORBID.
 #include <stdlib.h>
 
 #include <algorithm>

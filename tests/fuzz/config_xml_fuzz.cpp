@@ -1,5 +1,5 @@
-// The XML form, from memory and - through a table of system calls that has one file - from a file,
-// in pieces as a pipe would give them.
+// The XML form, from memory and from a file that arrives in pieces, as from a pipe. The file is
+// simulated by a system-call table.
 #include <errno.h>
 
 #include <algorithm>

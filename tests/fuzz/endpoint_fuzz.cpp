@@ -1,5 +1,5 @@
-// Addresses: as text, as a path, and as whatever bytes a kernel may write into the storage. What is
-// an address is printed on one line and read back the same; the C interface says the same.
+// Addresses: as text, as a path, and as any bytes that a kernel may write into the storage. A valid
+// address prints on one line and reads back the same. The C interface agrees.
 #include "baton/endpoint.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The report of every harness when a promise is broken: it prints a line and aborts, and the fuzzer
-// counts that as a failure.
+// Reports a broken promise, for every harness: prints a line and aborts, which the fuzzer counts as
+// a failure.
 #pragma once
 
 #include <cstddef>

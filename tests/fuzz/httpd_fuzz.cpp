@@ -1,9 +1,9 @@
-// The parsers of examples/httpd, which read input of strangers: the head of a request, its target,
-// its range, its conditions. The file system is used as well: for every target, the opened file
-// lies below the root.
+// The parsers of examples/httpd, which read untrusted input: the head of a request, its target, its
+// range, its conditions. The file system is used as well: for every target, the opened file lies
+// below the root.
 //
-// The input is a request. Its target, its Range and its conditions go on to the next parser, as in
-// the server; and each line of the input is tried as a target, a range and a date by itself.
+// The input is a request. Its target, its range and its conditions go on to the next parser, as in
+// the server. Each line of the input is also parsed as a target, a range and a date.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Input: the bytes of a fuzzer, taken one after the other as numbers, choices and text. Beyond the
-// end everything is zero and empty, so that a harness needs no check between.
+// Input: takes a fuzzer's bytes one after the other as numbers, choices and text. Past the end it
+// returns zeros and empty text, so a harness needs no checks in between.
 #pragma once
 
 #include <algorithm>

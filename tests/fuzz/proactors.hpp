@@ -1,5 +1,5 @@
-// Proactors for harnesses whose inputs choose the engine: the one list of them. A byte of the input
-// is an index into it, so new ones go to the end, and the corpus keeps its meaning.
+// The proactors among which harnesses choose. A byte of the input is an index into this list, so
+// new ones are appended and the corpus keeps its meaning.
 #pragma once
 
 #include <cstddef>

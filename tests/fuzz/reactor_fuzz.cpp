@@ -1,9 +1,9 @@
-// Sequences of calls of the Reactor, against books of what may happen: a handler is called only for
-// what it is registered for, not while it is suspended and not after its end; every registration is
-// closed once; every notification is delivered or purged; every timer comes or is cancelled.
+// Sequences of calls of the Reactor, checked against a model. A handler is called only for what it
+// is registered for, not while it is suspended and not after its end. Every registration is closed
+// once, every notification is delivered or purged, every timer fires or is cancelled.
 //
-// The first byte chooses the strategy. Everything is in this thread, so the books know what is
-// there.
+// The first byte chooses the strategy. Everything runs in this thread, so the model knows what is
+// ready.
 #include <sys/socket.h>
 #include <unistd.h>
 

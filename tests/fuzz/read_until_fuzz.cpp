@@ -1,9 +1,9 @@
-// read_until against a search in the whole stream: the same text, in chunks of any size, into a
-// buffer of any size, gives the same lines. The lines are read as a program reads them: bytes
-// behind a delimiter move to the front, and the next read begins with them.
+// Compares read_until with a search in the whole stream: the same text, in chunks and a buffer of
+// any size, gives the same lines. Lines are read as programs read them: bytes after a delimiter
+// move to the front, and the next read begins with them.
 //
-// The first byte chooses the engine. Everything is in this thread: after each sent chunk there is a
-// completion exactly when the reference says so.
+// The first byte chooses the engine. Everything runs in this thread: after each sent chunk there is
+// a completion exactly if the reference expects one.
 #include <errno.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// Runs a harness over the files of the folders named, without a fuzzer: the seeds, and all earlier
-// findings of a fuzzer, in every build.
+// Runs a harness on the files of the named folders, without a fuzzer: on the seeds and all earlier
+// findings, in every build.
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

@@ -1,10 +1,10 @@
-// Sequences of operations in a simulated machine: the input is the seed of the machine, what its
-// engine is like, and a list of calls - starts of every kind, cancels, closes, deadlines, turns of
-// the loop, stops - in any order, with handlers that start their operation again. Every activation
-// has an account: a start that succeeded is completed once, and never one that failed; nothing is
-// pending when the proactor is gone.
+// Sequences of operations in a simulated machine. The input is the seed of the machine, the
+// properties of its engine, and a list of calls - starts of every kind, cancels, closes, deadlines,
+// turns of the loop, stops - in any order, with handlers that start their operation again. Each
+// successful start completes once, and a failed one never. Nothing is pending when the proactor is
+// gone.
 //
-// A machine that sleeps for ever, or never comes to rest, ends the run by itself (sim/world.hpp).
+// A machine that sleeps for ever, or never becomes idle, ends the run by itself (sim/world.hpp).
 #include <array>
 #include <functional>
 #include <memory>

@@ -1,5 +1,5 @@
-// Every input has to give a configuration that survives being printed and read back, or a failure
-// that says why on one line and has a code.
+// Every input must give a configuration that survives printing and parsing, or a failure that has a
+// code and states the reason on one line.
 #pragma once
 
 #include "baton/config.hpp"

@@ -1,9 +1,9 @@
 // The arithmetic of buffers, which every engine shares: the rest of an operation's list, and
-// whether it is complete after a number of bytes; and queued writes that go out as one vectored
-// send, as the emulated engine and the ring build it. Lengths may have any size, because no memory
-// is accessed: the "system" is a function that notes its arguments.
+// whether it is complete after a number of bytes; and queued writes that are merged into one
+// vectored send, as the emulated engine and the ring build it. Lengths may have any size, because
+// no memory is accessed: the "system" is a function that records its arguments.
 //
-// The reference counts in 128 bits and represents an operation as a line of pieces, of which a
+// The reference counts in 128 bits. It represents an operation as a list of pieces, of which a
 // prefix is done.
 #include "engines/common/transfer.hpp"
 

@@ -1,4 +1,4 @@
-// Connections that a firewall or an administrator breaks: nft drop and reset, ss -K.
+// Connections broken by a firewall or an administrator: nft drop and reset, ss -K.
 #include <netinet/in.h>
 
 #include "machine.hpp"

@@ -1,11 +1,11 @@
-// A file system with one file, /data of 1 MiB, that does what disks do when they fail:
+// A file system with one file, /data of 1 MiB, that fails like a disk:
 //
-//   from 256 KiB   reads move 512 bytes at most
-//   from 512 KiB   reads are EIO
-//   from 768 KiB   writes that reach there are ENOSPC
-//   fsync          EIO
+//   from 256 KiB   reads transfer 512 bytes at most
+//   from 512 KiB   reads fail with EIO
+//   from 768 KiB   writes that reach there fail with ENOSPC
+//   fsync          fails with EIO
 //
-// /callers reads as the numbers of the threads for which it was read, written and polled so far.
+// Reading /callers gives the numbers of threads that have read, written and polled it so far.
 //
 // usage: baton_faulty_files -f FOLDER
 #define FUSE_USE_VERSION 31

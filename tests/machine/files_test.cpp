@@ -1,4 +1,4 @@
-// Disks that are full or broken (fault matrix: ENOSPC, EIO, short reads, failing fsync).
+// Full or broken disks (fault matrix: ENOSPC, EIO, short reads, failing fsync).
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -93,7 +93,7 @@ class FaultyFiles : public Files {
 };
 BATON_CONFORMANCE_SUITE(FaultyFiles);
 
-TEST_P(FaultyFiles, short_reads_are_gone_on_with) {
+TEST_P(FaultyFiles, short_reads_are_continued) {
   std::string& text = memory(pattern(100'000));
   Probe& write = file_writing(file, text, 300 << 10, Operation::exactly);
   finish(write);

@@ -1,5 +1,5 @@
-// Machine: the conformance fixture in a network and a mount namespace of its own, so that firewall
-// rules and file systems are seen by this test alone and go with its process.
+// Machine: the conformance fixture in its own network and mount namespaces. Firewall rules and file
+// systems are seen by this test only and vanish with its process.
 #pragma once
 
 #include <string>

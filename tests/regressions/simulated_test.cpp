@@ -1,5 +1,5 @@
-// Bugs that the simulator has found, or could have: each as the smallest program that shows it, run
-// under many schedules. Named after the bug.
+// Bugs that the simulator found or could have found: each as the smallest program that shows it,
+// run under many schedules. Named after the bug.
 #include <gtest/gtest.h>
 
 #include <algorithm>

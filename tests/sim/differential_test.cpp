@@ -1,5 +1,6 @@
-// The same programs on every engine of the real kernel and on the simulated one: what does not
-// depend on time has to be the same. BATON_DIFFERENTIAL_SEEDS: how many seeds each, 40 by default.
+// The same programs on every engine of the real kernel and on the simulated one: results that do
+// not depend on time must be the same. BATON_DIFFERENTIAL_SEEDS: the number of seeds for each, 40
+// by default.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -40,7 +41,7 @@ class Folder {
   std::string path_;
 };
 
-/// The expected outcome: of a machine without faults. The same books judge its contents.
+/// The expected outcome: of a machine without faults. The same accounts check its contents.
 std::vector<std::string> expected(sim::World& world, std::uint64_t seed) {
   std::vector<std::string> outcomes;
   sim::Options options;

@@ -1,4 +1,4 @@
-// The steps of a program in lockstep, and what its operations answer.
+// The steps of a program in lockstep, and the results of its operations.
 #include "lockstep.hpp"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-// A program whose outcome does not depend on time: a seed draws steps, each starts some operations
+// A program whose outcome does not depend on time. A seed draws steps; each starts some operations
 // and waits until all are complete. So every engine, on the real kernel and on the simulated one,
-// has to give the same outcome, line by line, and the books of the simulator judge the contents.
+// must give the same outcome, line by line. The simulator's accounts check the contents.
 #pragma once
 
 #include <cstddef>
@@ -47,7 +47,7 @@ class Lockstep {
     const char* name = "";
     std::size_t size = 0;
     std::uint64_t offset = 0;
-    std::uint64_t entry = 0;  // in the books
+    std::uint64_t entry = 0;  // in the accounts
     Endpoint endpoint;
     bool complete = false;
   };

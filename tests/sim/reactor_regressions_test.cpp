@@ -1,5 +1,5 @@
-// Bugs of the Reactor that `baton sim --reactor` has found, each as the smallest program that shows
-// it. Named after the bug.
+// Bugs of the Reactor found by `baton sim --reactor`: each as the smallest program that shows it.
+// Named after the bug.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 

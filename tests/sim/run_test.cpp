@@ -1,5 +1,5 @@
 // The simulator itself: the same seed gives the same history, threads and time behave as specified,
-// and faults are found.
+// and faults are detected.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The interface for scenarios of users: baton/testing/simulation.hpp.
+// The interface for users' scenarios: baton/testing/simulation.hpp.
 #include <gtest/gtest.h>
 
 #include <array>

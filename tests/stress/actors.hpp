@@ -1,5 +1,5 @@
 // Actors that keep a proactor busy. Each runs by its own handlers until the budget is used up, then
-// closes its handles and ends; its books can be read afterwards.
+// closes its handles and ends. Its accounts can be read afterwards.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Connections that come and go. Those over TCP are closed by a reset (SO_LINGER of no time), so
-// that no port is kept by a connection that is over: there are only some 28,000.
+// Connections that come and go. TCP connections are closed by a reset (SO_LINGER with no time), so
+// that ended connections hold no ports: there are only about 28,000.
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
-// The books of a soak. Every operation is an Entry, and has its account: starts, completions,
-// cancellations, bytes. A completion that has no start, comes twice, is of an earlier activation,
-// or is cancelled without a request, is a violation at once; a missing one is found at the end.
+// The accounts of a soak. Every operation is an Entry with its account: starts, completions,
+// cancellations, bytes. A completion without a start, a second one, one of an earlier activation,
+// or a cancellation that nobody requested is a violation at once. A missing completion is found at
+// the end.
 #pragma once
 
 #include <algorithm>

@@ -1,9 +1,10 @@
-// baton_soak: a long life in short. Sockets, pipes, files, timers and posts, connections that come
-// and go, one operation in twenty cancelled, on one configuration, until so many operations are
-// done; every activation has its account, and every byte is checked. See docs/internals/soak.md.
+// baton_soak: a long life in a short time. Runs sockets, pipes, files, timers, posts, and
+// connections that come and go on one configuration, until a number of operations is done; one
+// operation in twenty is cancelled. Accounts for every activation and checks every byte. See
+// docs/internals/soak.md.
 //
-// A short round comes first, on the same proactor. The long round must return to the descriptors
-// and the memory that the short one has left.
+// A short round comes first, on the same proactor. After the long round, descriptors and memory
+// must be back at the values after the short one.
 #include <fmt/format.h>
 #include <unistd.h>
 

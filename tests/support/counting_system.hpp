@@ -1,6 +1,6 @@
-// The real system with some of its calls counted: a cost is a number that a test can name. And a
-// system that does not sleep: whether a wait was ended by an event is then a number, too, and a
-// lost wake-up is seen at once.
+// The real system with some calls counted, so that a test can state a cost as a number. Also a
+// system that does not sleep: then the test can count whether an event ended a wait, and sees a
+// lost wake-up at once.
 #pragma once
 
 #include <time.h>
@@ -57,7 +57,7 @@ class Sleepless {
   [[nodiscard]] std::uint64_t sleeps() const { return system_calls().sleeps; }
 };
 
-/// While it lives, this thread counts as one that waits without a time-out.
+/// While it lives, this thread counts as one that waits without a timeout.
 class SleepForGood {
  public:
   explicit SleepForGood(bool yes) : count_(yes ? 1 : 0) { system_calls().for_good += count_; }
@@ -80,8 +80,8 @@ inline Limit limit_of(int timeout_ms) {
   return timeout_ms == 0 ? Limit::at_once : Limit::some_time;
 }
 
-/// Makes a call that can sleep: `call(true)` with its own time-out, `call(false)` with the shortest
-/// one that still sees a pending signal. `nothing`: the result of a time-out.
+/// Makes a call that can sleep: `call(true)` with its own timeout, `call(false)` with the shortest
+/// one that still sees a pending signal. `nothing`: the result of a timeout.
 template <class Call>
 long can_sleep(Call call, Limit limit, bool (*nothing)(long result)) {
   SystemCalls& calls = system_calls();

@@ -1,6 +1,6 @@
-/* In every program of a coverage build (CMakeLists.txt), and in no other: gcov writes its counts
- * when a process ends by exit. Here also when it ends by abort, as death tests do, and by _exit,
- * as forked children do (the linker sends their calls here: --wrap=_exit). */
+/* Linked into every program of a coverage build (CMakeLists.txt), and into no other. gcov writes
+ * its counts when a process calls exit. With this file it also writes them on abort, as in death
+ * tests, and on _exit, as in forked children (the linker redirects _exit here: --wrap=_exit). */
 #include <gcov.h>
 #include <signal.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-// The real system with every system call counted by its name, and some of them failing on one
-// descriptor for as long as a test likes: the cost of a lasting state.
+// The real system with every call counted by name, and with some calls failing on one descriptor
+// for as long as a test wants: it measures the cost of a lasting state.
 #pragma once
 
 #include <linux/aio_abi.h>

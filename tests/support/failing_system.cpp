@@ -1,8 +1,8 @@
-// Each call of the table is replaced by a hook, which consults the plan and calls the real one.
+// A hook replaces each call of the table. It consults the plan and calls the real function.
 //
-// Some of the library's calls are made on threads that ThreadSanitizer does not track
-// (BATON_TSAN_FOREIGN_THREAD), so that nothing here that a hook calls may be instrumented: the plan
-// is plain data under the compiler's atomic builtins.
+// Some of the library's calls are made by threads that ThreadSanitizer does not track
+// (BATON_TSAN_FOREIGN_THREAD). So nothing that a hook calls may be instrumented: the plan is plain
+// data accessed with the compiler's atomic builtins.
 #include "failing_system.hpp"
 
 #include <dirent.h>

@@ -1,8 +1,8 @@
-// The real system in which the n-th call of one kind fails: as limits, filters, signals, pressure
-// of memory and old kernels make it fail. It counts mappings and running threads, so that a test
+// The real system in which the n-th call of one kind fails, as limits, filters, signals, memory
+// pressure and old kernels make it fail. It counts mappings and running threads, so that a test
 // sees leaks.
 //
-// One plan at a time, process-wide, as the table has no context.
+// One plan at a time, process-wide, because the table has no context.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // A fixture with a proactor that runs in the background: every engine of the registry in every
-// mode, with one thread and with four. For layers above the proactor; the proactor itself has its
+// mode, with one thread and with four. It is for layers above the proactor, which has its own
 // conformance suite.
 #pragma once
 

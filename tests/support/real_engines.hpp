@@ -1,6 +1,6 @@
-// The engines of the registry that work on the real system. The simulated one opens in a simulated
-// machine only, where tests/sim/ judges it by the same contract, and chaos is another one with
-// troubles, which tests that look for those name.
+// The engines of the registry that work on the real system. The simulated engine opens only in a
+// simulated machine, where tests/sim/ checks it against the same contract. chaos is another engine
+// plus faults; tests that want those name it.
 #pragma once
 
 #include <vector>

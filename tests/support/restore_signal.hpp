@@ -1,6 +1,5 @@
-// Putting a signal's action back after a test that has sent many. The last ones may be pending
-// still, taken by no thread yet; under the action that was there before, usually the default, they
-// would end the process.
+// Restores a signal's action after a test that has sent many signals. The last ones may still be
+// pending; under the previous action, usually the default, they would end the process.
 #pragma once
 
 #include <signal.h>

@@ -1,5 +1,5 @@
-// A thread whose sleep can be waited for: tests that need "another thread is inside the wait" ask
-// the kernel instead of guessing a time.
+// A thread whose sleep can be waited for. Tests that need another thread inside a wait ask the
+// kernel instead of guessing a time.
 #pragma once
 
 #include <sched.h>

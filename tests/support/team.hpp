@@ -1,4 +1,4 @@
-// Teams that complete an engine for files only, or for everything but files.
+// Teams in which one engine handles only files, or everything but files.
 #pragma once
 
 #include <utility>

@@ -1,7 +1,7 @@
-// The duties of a POSIX AIO library, as a program over the system's names: run alone, it tries
-// the system's library; with libuaio-preload.so, ours. Compiled with UAIO_NAMES it tries libuaio.
-// Each case runs in a process of its own, which may crash or hang: compare.py runs the program both
-// ways and prints both columns.
+// The duties of a POSIX AIO library, as a program that uses the system's names. Run alone it tests
+// the system's library, with libuaio-preload.so it tests ours. Compiled with UAIO_NAMES it tests
+// libuaio. Each case runs in a process of its own, which may crash or hang. compare.py runs the
+// program both ways and prints both columns.
 //
 //   behaviour            all cases: "name ok|failed|hangs|crashes reason"
 //   behaviour NAME...    only these
@@ -1514,7 +1514,7 @@ struct Owned {
 long rounds_of_threads() { return std::getenv("UAIO_HOST_LONG") != nullptr ? 10'000'000 : 100'000; }
 
 // Eight threads take completions and start the same requests again: none is taken while it runs,
-// and there is always something under way.
+// and there is always a request in flight.
 void own_completions_are_handed_out_once() {
   for (const int flags : {O_DIRECT, 0}) {
     const int file = temporary(flags, 256U << 10);
@@ -1545,7 +1545,7 @@ void own_completions_are_handed_out_once() {
   }
 }
 
-// A poll with a time-out of zero does not report an empty queue while requests are in flight.
+// A poll with a timeout of zero does not report an empty queue while requests are in flight.
 void own_polls_are_not_refused() {
   Pipe pipe;
   char byte = 0;

@@ -1,6 +1,6 @@
-// A program that loads an AIO library, leaves requests behind and unloads it: unloading LIBRARY
-// PREFIX, where PREFIX is "uaio_" or "aio_". The requests complete all the same, and their callback
-// runs: a thread of the library may be in it, so that it stays.
+// A program that loads an AIO library, starts requests and unloads it: unloading LIBRARY PREFIX,
+// where PREFIX is "uaio_" or "aio_". The requests complete, and their callback runs. A thread of
+// the library may be running it, so the library stays mapped.
 #include <aio.h>
 #include <dlfcn.h>
 #include <errno.h>

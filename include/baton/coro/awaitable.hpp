@@ -54,12 +54,11 @@ class CancellationHook {
 
 /// The part of an awaitable that does not depend on the request.
 ///
-/// Without cancellation it is a start and a resumption. With it three parties meet - the thread
-/// that starts, the one that completes, the one that cancels - and `phase_` settles it: until the
-/// starter has set `begun`, a canceller only leaves its wish and a completion only leaves word, and
-/// the starter acts for both; afterwards the canceller cancels, and the completion disarms (after
-/// which no canceller is inside) and resumes. So no thread touches an awaiter that is gone, and no
-/// lock is held during a start.
+/// Without cancellation an await is a start and a resumption. With cancellation three threads may
+/// meet: those that start, complete and cancel. `phase_` decides between them. Until the starter
+/// has set `begun`, a canceller and a completion only set their flags, and the starter acts for
+/// both. Afterwards the canceller cancels, and the completion disarms (then no canceller is inside)
+/// and resumes. So no thread touches an awaiter that is gone, and no lock is held during a start.
 class BATON_EXPORT OperationAwaiter {
  public:
   using keeps_task_context = void;
@@ -72,7 +71,7 @@ class BATON_EXPORT OperationAwaiter {
 
   // For cancellation: any thread, between arm and disarm.
   void request_cancel() noexcept;
-  /// Before the await; one that is under way keeps its own.
+  /// Before the await; an await in progress keeps its own.
   void set_hook(CancellationHook& hook) noexcept {
     if (!operation_->is_pending()) hook_ = &hook;
   }

@@ -2,7 +2,7 @@
 //
 //   CancellationSource source{proactor};
 //   auto received = co_await peer.read(buffer).cancel_with(source.token());
-//   ... elsewhere: source.cancel();          // the read completes as cancelled, unless it won
+//   ... elsewhere: source.cancel();          // the read completes as cancelled, unless done before
 //
 // std::stop_token works the same way. Cancel is a request: only the completion tells which won, and
 // how many bytes were moved. It is sticky: an operation that is awaited with a cancelled token is
@@ -114,7 +114,7 @@ class CancellationReference {
 
 }  // namespace detail
 
-/// Says whether its source was cancelled; given to the operations that shall end then. A value; any
+/// Says whether its source was cancelled; given to the operations that must end then. A value; any
 /// thread.
 class CancellationToken {
  public:

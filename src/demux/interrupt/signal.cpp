@@ -109,13 +109,13 @@ class SignalInterruptStrategy final : public InterruptStrategy {
 
   const os::System& system_;
   const int number_;
-  OwnMask forgotten_;                     // the leader's, without memory for its own
+  OwnMask forgotten_;                     // the leader's if there is no memory for its own
   std::atomic<std::uint64_t> leader_{0};  // the last thread that asked for a mask
   std::atomic<bool> pending_{false};
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "used by signal handlers");
 };
 
-// Real-time signals come from the end: programs number theirs upwards from SIGRTMIN.
+// Real-time signals start at SIGRTMIN + 6, because programs number theirs upwards from SIGRTMIN.
 int free_number(const os::System& system) noexcept {
 #ifdef SIGSTKFLT
   if (claim(system, SIGSTKFLT) == Claim::ours) return SIGSTKFLT;

@@ -1,4 +1,4 @@
-// Shared by the wait strategies: the time that is left, and errno as an error_code.
+// Shared by the wait strategies: the remaining time, and errno as an error_code.
 #pragma once
 
 #include <cerrno>
@@ -14,14 +14,13 @@ inline std::error_code system_error(int number = errno) noexcept {
   return {number, std::system_category()};
 }
 
-/// The time that is left until `deadline`. REQUIRES: not never(). Reads the clock only if it has
-/// to.
+/// The time until `deadline`. REQUIRES: not never(). Reads the clock only if needed.
 inline Duration time_left(const os::System& system, Deadline deadline) noexcept {
   if (deadline.ns() <= 0) return Duration{0};
   return deadline.remaining(Deadline::at_ns(system.monotonic_ns()));
 }
 
-/// A relative time-out for pselect and ppoll, which are exact to the nanosecond.
+/// A relative timeout for pselect and ppoll, which are exact to the nanosecond.
 class Timeout {
  public:
   Timeout(const os::System& system, Deadline deadline) noexcept : for_ever_(deadline.is_never()) {

@@ -13,7 +13,7 @@
 //     is gone. So detach comes before close, and reports carry a generation. The owner of a
 //     borrowed descriptor may close it, so it is watched for one report at a time (EPOLLONESHOT):
 //     after a report it is silent, hang-ups included, until it is armed again.
-//   - The time-out counts milliseconds and is rounded up, so a wait may end a millisecond late but
+//   - The timeout counts milliseconds and is rounded up, so a wait may end a millisecond late but
 //     never early. epoll_pwait2 would be exact, but needs Linux 5.11 and glibc 2.35.
 //
 // No lock is needed: the kernel has its own. add, modify and remove take effect in a running wait.
@@ -60,7 +60,7 @@ void report_of(const epoll_event& event, Report& report) noexcept {
   if ((events & (EPOLLERR | EPOLLHUP)) != 0) report.ready = report.ready | Interest::both;
 }
 
-// Milliseconds, rounded up. A longer time than an int holds (24 days) is cut, and the wait repeats.
+// Milliseconds, rounded up. A time longer than an int holds (24 days) is cut, and the wait repeats.
 // REQUIRES: the deadline is not never().
 int milliseconds(const os::System& system, Deadline deadline) noexcept {
   constexpr std::int64_t ns_per_ms = 1'000'000;
@@ -128,8 +128,8 @@ class EpollWaitStrategy final : public WaitStrategy {
   void after_fork_in_child() noexcept override { close_set(); }
 
  private:
-  // The descriptor is not in the set: it had no interest, or its owner has closed it and the number
-  // belongs to another file.
+  // Adds a descriptor that is not in the set: it had no interest, or its owner has closed it and
+  // the number belongs to another file.
   std::error_code change(NativeHandle fd, Interest interest, Token token,
                          std::uint32_t trigger = 0) noexcept {
     const std::error_code error = control(EPOLL_CTL_MOD, fd, interest, token, trigger);

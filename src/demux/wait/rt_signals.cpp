@@ -245,7 +245,8 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     return {};
   }
 
-  // A UNIX stream's signal comes only after a write in vain. A failure leaves that signal.
+  // A UNIX stream signals room only after a failed write. If the set cannot watch it, that signal
+  // remains.
   void ask_for_room(NativeHandle fd, bool wanted) noexcept BATON_REQUIRES(mutex_) {
     Entry& entry = at(fd);
     if (wanted && !is_unix_stream(fd)) wanted = false;
@@ -448,7 +449,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     return {};
   }
 
-  // Whether there are signals to take. Makes the reports of silent files itself.
+  // Returns whether there are signals to take. Makes the reports of silent files itself.
   Result<bool> sleep(Deadline deadline, const SignalMask* unblocked) noexcept {
     sigset_t mask;
     if (unblocked != nullptr) {
@@ -524,7 +525,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     if (thread_->shared()) thread_->lose();
   }
 
-  // Makes one report for each descriptor, however many signals came. REQUIRES besides: room.
+  // Makes one report for each descriptor, however many signals came. REQUIRES also: room for it.
   void report(NativeHandle fd, Interest ready) noexcept BATON_REQUIRES(mutex_) {
     Entry& entry = at(fd);
     ready = ready & entry.interest;

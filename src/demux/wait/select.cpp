@@ -128,7 +128,7 @@ class SelectWaitStrategy final : public WaitStrategy {
     fd_set urgent;
     int end;
     std::uint64_t changes;
-    bool polled;  // some are
+    bool polled;  // some entries are polled
   };
 
   void ask(NativeHandle fd, Interest interest) noexcept BATON_REQUIRES(mutex_) {
@@ -220,7 +220,7 @@ class SelectWaitStrategy final : public WaitStrategy {
   fd_set urgent_ BATON_GUARDED_BY(mutex_);
   int end_ BATON_GUARDED_BY(mutex_) = 0;  // one more than the highest
   std::uint64_t changes_ BATON_GUARDED_BY(mutex_) = 0;
-  int polled_ BATON_GUARDED_BY(mutex_) = 0;  // how many entries are
+  int polled_ BATON_GUARDED_BY(mutex_) = 0;  // number of polled entries
   std::array<Entry, FD_SETSIZE> entries_ BATON_GUARDED_BY(mutex_);
 
   int next_ = 0;  // used by the waiting thread only

@@ -1,4 +1,4 @@
-// Troubles, and the order that they must not disturb.
+// Injects faults and keeps the order that they must not disturb.
 #include "engines/chaos/chaos_engine.hpp"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ namespace baton::engines::chaos {
 namespace {
 
 constexpr Duration busy_rest =
-    std::chrono::milliseconds{1};  // until an engine without room is asked
+    std::chrono::milliseconds{1};  // pause before an engine that answered busy is asked again
 
 bool is_stream(OperationKind kind) noexcept {
   return kind == OperationKind::read_stream || kind == OperationKind::write_stream;
@@ -25,7 +25,7 @@ bool is_file(OperationKind kind) noexcept {
   return kind == OperationKind::read_file || kind == OperationKind::write_file;
 }
 
-/// Which of a handle's lines it stands in; null: none.
+/// The queue of its handle that orders this operation; null if it needs no order.
 std::deque<Job*>* line_of(Record& record, const Operation& operation) noexcept {
   switch (operation.kind()) {
     case OperationKind::read_stream:
@@ -49,14 +49,14 @@ std::size_t total(const Operation& operation) noexcept {
   return sum;
 }
 
-// A record comes whole, or loses its end.
+// A record cannot be split: a part of a read would lose the rest of it.
 bool can_go_in_parts(const os::System& system, const Operation& operation) noexcept {
   if (!is_stream(operation.kind()) && !is_file(operation.kind())) return false;
   if (is_stream(operation.kind()) && moves_records(system, operation)) return false;
   return !operation.has(Operation::until) && !operation.has(Operation::pooled);
 }
 
-/// The buffers from byte `from` on, as far as `size` bytes reach.
+/// The buffers of `size` bytes from byte `from` on.
 void slice(const Operation& operation, std::size_t from, std::size_t size,
            std::vector<MutableBuffer>& out) {
   out.clear();
@@ -124,7 +124,7 @@ Job* ChaosEngine::take_in(Operation& operation) noexcept {
     try {
       jobs_.emplace(&operation, std::move(fresh));
     } catch (const std::bad_alloc&) {
-      if (line != nullptr) line->pop_back();  // the job may have gone with the table's node
+      if (line != nullptr) line->pop_back();  // the job may have been freed with the table's node
       throw;
     }
     return &job;
@@ -135,14 +135,14 @@ Job* ChaosEngine::take_in(Operation& operation) noexcept {
 
 Submission ChaosEngine::submit(Operation& operation, void*) noexcept {
   const os::LockGuard lock{mutex_, system_};
-  // A cancel that came before has left its mark; one that comes after finds the job.
+  // A cancel that came earlier has set the mark; one that comes later finds the job.
   if (operation.cancel_asked()) {
     operation.finish(ECANCELED);
     return Submission::completed;
   }
   Job* job = take_in(operation);
   if (job == nullptr) return without_memory(operation);
-  const bool was_looking = std::exchange(leader_looks_, true);  // the answer says it, no wake
+  const bool was_looking = std::exchange(leader_looks_, true);  // no wake-up needed
   if (job->line == nullptr || job->line->front() == job) begin(*job);
   leader_looks_ = was_looking;
   if (jobs_.find(&operation) == jobs_.end()) {
@@ -153,7 +153,7 @@ Submission ChaosEngine::submit(Operation& operation, void*) noexcept {
   return Submission::pending;
 }
 
-// Its turn has come.
+// The job is the first of its queue, or needs no order.
 void ChaosEngine::begin(Job& job) noexcept {
   if (job.fate.before > Duration{0}) {
     rest(job, Stage::before, job.fate.before);
@@ -214,7 +214,7 @@ bool ChaosEngine::give_part(Job& job) noexcept {
   return true;
 }
 
-// The connection is no more, for the peer either.
+// Ends the connection, for the peer as well.
 void ChaosEngine::reset(Job& job) noexcept {
   if (Record* record = record_of(job)) record->reset = true;
   system_.shutdown(job.handle()->native(), SHUT_RDWR);
@@ -222,7 +222,7 @@ void ChaosEngine::reset(Job& job) noexcept {
 
 // -- end ------------------------------------------------------------------------------------------
 
-// The engine inside has given it back.
+// The inner engine has completed the job.
 void ChaosEngine::came_out(Job& job) noexcept {
   int error = job.error_value();
   if (!job.fate.in_parts) {
@@ -270,7 +270,7 @@ void ChaosEngine::tell(Job& job) noexcept {
   told_.push_back(operation);
   wake();
   if (!had_turn || line->empty()) return;
-  // By the list, for a long line must not become a deep recursion.
+  // The leader starts it from the timed list. Starting it here would recurse once per queued job.
   line->front()->due = Deadline::immediately();
   add_time(*line->front());
 }
@@ -298,7 +298,7 @@ CancelAnswer ChaosEngine::cancel(Operation& operation) noexcept {
   return answer;
 }
 
-// `completed`: it is told.
+// `completed`: the operation is in told_.
 CancelAnswer ChaosEngine::cancel_now(Job& job) noexcept {
   job.cancelled = true;
   job.cancel_due = Deadline::never();
@@ -360,14 +360,14 @@ Deadline ChaosEngine::due() noexcept {
   return told_.empty() ? std::min(inside, next_time()) : Deadline::immediately();
 }
 
-// A leader that waits does not know of what changes here.
+// A waiting leader does not see changes made here.
 void ChaosEngine::wake() noexcept {
   if (!leader_looks_) inner().interrupt();
 }
 
 // -- times ----------------------------------------------------------------------------------------
 
-// Serving one may end others, so the search begins at the head of the list each time.
+// Serving one job may end others, so the search restarts at the head of the list each time.
 void ChaosEngine::serve_times() noexcept {
   const Deadline time = now();
   for (;;) {
@@ -375,8 +375,8 @@ void ChaosEngine::serve_times() noexcept {
     while (job != nullptr && job->due > time && job->cancel_due > time) job = job->timed_next;
     if (job == nullptr) return;
     if (job->cancel_due <= time) {
-      static_cast<void>(cancel_now(*job));  // told, or the engine's to end
-      // Gone with its job, or waiting for the engine: its own time is over either way.
+      static_cast<void>(cancel_now(*job));  // ended, or left to the inner engine
+      // Either way cancel_due is cleared, so the loop makes progress.
       continue;
     }
     const Stage stage = job->stage;
@@ -413,7 +413,7 @@ void ChaosEngine::add_time(Job& job) noexcept {
   timed_ = &job;
 }
 
-/// Its rest is over; a cancel that is kept back keeps it in the list.
+/// Ends the job's own delay. A postponed cancel keeps the job in the list.
 void ChaosEngine::forget_time(Job& job) noexcept {
   job.due = Deadline::never();
   if (!job.timed || !job.cancel_due.is_never()) return;

@@ -1,18 +1,18 @@
-// ChaosEngine: an engine with troubles, around one that does the work. For programs that want to
-// know how they bear what a network and a disk do rarely: transfers in parts, completions that come
-// late and in another order, errors, cancels that come too late. All of it within the contract: a
-// program that cannot stand it is wrong.
+// ChaosEngine: injects faults into the engine that it wraps. It tests how a program bears what a
+// network and a disk do rarely: short transfers, completions that come late and in another order,
+// errors, cancels that come too late. All of it is within the contract, so a program that fails
+// under it is wrong.
 //
-// Each operation inside is a job: a double that the engine inside gets, whole or part by part, when
-// its turn has come. The turns are what surprises: on a stream operations of one direction follow
-// one another (contract.md, rule 3), so the next is not begun before the last is told.
+// Each operation has a job: a double that is submitted to the inner engine, whole or part by part,
+// when its turn has come. Turns exist because operations of one direction of a stream follow one
+// another (contract.md, rule 3): the next one begins only after the last one is reported.
 //
 //   queued -> resting (before) -> inside -> resting (afterwards) -> told
 //                                  ^   |
 //                                  +---+ next part
 //
-// The invariant: a job is either queued behind another, or in the timed list, or inside the inner
-// engine, or told: then it is gone, and its operation in told_.
+// The invariant: a job is queued behind another, or in the timed list, or in the inner engine, or
+// told. A told job is freed, and its operation is in told_.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace baton::engines::chaos {
 
 struct Job;
 
-/// The state of a handle: operations that follow one another, the first one having its turn.
+/// The queues of a handle. The first job of each has its turn.
 struct Record {
   std::deque<Job*> in;
   std::deque<Job*> out;
@@ -45,13 +45,13 @@ struct Job final : OperationDouble {
   Operation* const original;
   Stage stage = Stage::queued;
   Fate fate;
-  std::deque<Job*>* line = nullptr;  ///< the line in which it waits; null: none
-  Deadline due;                      ///< of a rest
-  Deadline cancel_due;               ///< a cancel is kept back until then
+  std::deque<Job*>* line = nullptr;  ///< its queue; null: it needs no order
+  Deadline due;                      ///< end of its delay
+  Deadline cancel_due;               ///< a postponed cancel is sent then
   bool cancelled = false;            ///< no further part is begun
-  std::size_t moved = 0;             ///< by the parts before
-  std::vector<MutableBuffer> list;   ///< of this part
-  bool timed = false;                ///< in the list of those with a time
+  std::size_t moved = 0;             ///< bytes of the earlier parts
+  std::vector<MutableBuffer> list;   ///< the buffers of this part
+  bool timed = false;                ///< in the timed list
   Job* timed_next = nullptr;
   Job* timed_previous = nullptr;
 };

@@ -1,4 +1,4 @@
-// Drawing troubles.
+// Draws faults.
 #include "engines/chaos/draws.hpp"
 
 #include <errno.h>
@@ -21,8 +21,8 @@ Duration Draws::delay() noexcept {
   return delay_us_ == 0 ? Duration{0} : std::chrono::microseconds{1 + below(delay_us_)};
 }
 
-// Errors that a system may answer while the connection or the file stays as it was - except for
-// ECONNRESET, after which the engine ends the connection.
+// Errors after which the connection or the file is still usable. ECONNRESET is the exception: the
+// engine ends the connection after it.
 int Draws::error_of(const Operation& operation) noexcept {
   switch (operation.kind()) {
     case OperationKind::read_stream:
@@ -47,7 +47,8 @@ int Draws::error_of(const Operation& operation) noexcept {
   }
 }
 
-// Always the same number of draws: one kind of trouble switched off leaves the others alone.
+// The number of draws is always the same, so switching one fault off leaves the others as they
+// were.
 Fate Draws::fate(const Operation& operation) noexcept {
   Fate fate;
   fate.in_parts = of_hundred(short_);

@@ -1,5 +1,5 @@
-// Draws: what goes wrong next, from a seed. The same seed and the same order of starts draw the
-// same troubles; with several threads the order is theirs.
+// Draws: draws the next faults from a seed. The same seed and the same order of starts give the
+// same faults; with several threads the order of starts varies.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@ namespace baton::engines::chaos {
 /// The faults drawn for one operation.
 struct Fate {
   bool in_parts = false;
-  int error = 0;           ///< fails with it, before anything is moved
-  Duration before{0};      ///< rests so long before the engine gets it
-  Duration afterwards{0};  ///< and its completion so long before it is told
+  int error = 0;           ///< fails with it before any byte is moved
+  Duration before{0};      ///< delay before the engine gets it
+  Duration afterwards{0};  ///< delay before its completion is reported
 };
 
 class Draws {
@@ -26,10 +26,10 @@ class Draws {
   explicit Draws(const ProcessorConfig& config) noexcept;
 
   [[nodiscard]] Fate fate(const Operation& operation) noexcept;
-  /// How much of `left` bytes, at least one, is moved at once: 1 to all. `aligned`: what is whole
-  /// blocks, as direct I/O asks for, stays so.
+  /// The size of the next part of `left` bytes: 1 to all. `aligned`: a multiple of a block stays
+  /// one, as direct I/O requires.
   [[nodiscard]] std::size_t part(std::size_t left, bool aligned) noexcept;
-  /// How long a cancel is kept back; zero: not at all.
+  /// How long a cancel is postponed; zero: not at all.
   [[nodiscard]] Duration late_cancel() noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Opens the engine inside, and the chaos engine around it.
+// Opens the inner engine and wraps it.
 #include "engines/chaos/engine.hpp"
 
 #include <new>

@@ -9,8 +9,8 @@
 
 namespace baton::engines {
 
-/// Opens the engine that ProcessorConfig::inner names, and puts troubles around it. "auto" is the
-/// first of the registry that opens.
+/// Opens the engine that ProcessorConfig::inner names, and wraps it in a ChaosEngine. "auto" is the
+/// first engine of the registry that opens.
 Result<std::unique_ptr<Engine>, Failure> open_chaos(const EngineOptions& options);
 
 }  // namespace baton::engines

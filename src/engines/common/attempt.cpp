@@ -1,4 +1,4 @@
-// Blocks of pooled reads, and what is complete without a system call.
+// Blocks of pooled reads, and operations that are complete without a system call.
 #include "engines/common/attempt.hpp"
 
 #include "engines/common/transfer.hpp"
@@ -33,9 +33,9 @@ void give_block_back(Operation& operation, const Attempt& attempt) noexcept {
 
 void settle_pooled(Operation& operation, const Attempt& attempt) noexcept {
   if (!operation.has(Operation::pooled)) return;
-  // Never looked at: the buffer is still the pool's own place.
+  // No attempt was made: the buffer field still holds the pool.
   if (attempt.pool == nullptr) operation.set_taken_buffer(nullptr, 0);
-  // An empty datagram is a result, but not one that needs memory.
+  // An empty datagram is a result, but it needs no memory.
   give_block_back(operation, attempt);
 }
 

@@ -1,10 +1,9 @@
-// Attempt: what an engine remembers of a transfer that it tries by its own system calls, perhaps
-// more than once: whether the operation was looked at, and where the block of a pooled read is
-// from.
+// Attempt: the state of a transfer that an engine tries by its own system calls, perhaps more than
+// once: whether it has been tried, and the pool of a pooled read.
 //
-// What surprises: until a pooled read has its block, the operation's place for the buffer holds the
-// pool. So the pool is kept here from the first try on, and an operation that comes out without
-// bytes names neither.
+// Until a pooled read has its block, the operation's buffer field holds the pool. The pool is
+// therefore kept here from the first try on, and an operation that ends without bytes names neither
+// pool nor block.
 #pragma once
 
 #include "baton/buffer_pool.hpp"
@@ -14,20 +13,21 @@ namespace baton::engines {
 
 /// Part of the engine state of an operation.
 struct Attempt {
-  bool begun = false;          ///< looked at; of a connect: the system has it
+  bool begun = false;          ///< tried before; for a connect: the system has begun it
   BufferPool* pool = nullptr;  ///< of a pooled read, from the first try on
 };
 
-/// Zero bytes to move, or the delimiter already there: looked at once. True: complete.
+/// Checks, on the first call only, for zero bytes to move or a delimiter that is already there.
+/// True: complete.
 bool needs_no_transfer(Operation& operation, Attempt& attempt) noexcept;
 
-/// For a pooled read: takes its block, if it has none. False: completed with errc::pool_exhausted.
+/// Takes a block for a pooled read that has none. False: completed with errc::pool_exhausted.
 bool take_block(Operation& operation, Attempt& attempt) noexcept;
 
-/// Nothing came: an operation that waits has no block.
+/// After a try that moved nothing: an operation that waits holds no block.
 void give_block_back(Operation& operation, const Attempt& attempt) noexcept;
 
-/// Ends a pooled read: a block that holds nothing goes back.
+/// Ends a pooled read: an empty block returns to the pool.
 void settle_pooled(Operation& operation, const Attempt& attempt) noexcept;
 
 }  // namespace baton::engines

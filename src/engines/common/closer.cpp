@@ -5,8 +5,9 @@
 
 namespace baton::engines {
 
-// EINTR: the number is gone all the same (Linux); closing it again would hit another file. EIO,
-// ENOSPC, EDQUOT: late news of earlier writes, reported; the descriptor is closed. EBADF: not ours.
+// EINTR: the descriptor is closed all the same (Linux); closing it again would hit another file.
+// EIO, ENOSPC, EDQUOT: late errors of earlier writes, reported; the descriptor is closed. EBADF:
+// not ours.
 int close_by_call(const os::System& system, NativeHandle fd) noexcept {
   return system.close(fd) == 0 || errno == EINTR ? 0 : errno;
 }

@@ -1,5 +1,5 @@
-// Closer: closes descriptors for an engine of files that has no other way to do so. A close may
-// wait for a server or a disk, so a worker does it.
+// Closer: closes descriptors for a file engine that cannot do so itself. A worker does it, because
+// a close may wait for a server or a disk.
 #pragma once
 
 #include "baton/engine.hpp"
@@ -18,7 +18,7 @@ class Closer final : private WorkerPool::Client {
 
   /// As Engine::submit, of a close of an owned descriptor; any thread.
   Submission submit(Operation& operation) noexcept;
-  /// Appends what is closed; the leader.
+  /// Appends the closes that are complete; the leader only.
   void take(OperationQueue& completed) noexcept { workers_.take_finished(completed); }
   /// As WorkerPool::abandon.
   void abandon() noexcept { workers_.abandon(); }

@@ -1,5 +1,5 @@
-// A set refuses what it could not take (EPERM) before it finds that there is nothing to remove
-// (ENOENT), in epoll_ctl(2). Adding the file would poll it.
+// epoll_ctl(2) with EPOLL_CTL_DEL checks whether the file can be polled (EPERM) before it checks
+// whether the file is in the set (ENOENT). EPOLL_CTL_ADD would poll the file.
 #include "engines/common/epoll_takes.hpp"
 
 #include <errno.h>

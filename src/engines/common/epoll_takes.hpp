@@ -1,4 +1,4 @@
-// Whether the system can poll a file, asked without a look at it.
+// Whether the system can poll a file, found out without polling it.
 #pragma once
 
 #include "baton/handle.hpp"
@@ -6,9 +6,10 @@
 
 namespace baton::engines {
 
-/// Whether epoll takes this descriptor: false for files that are always ready (regular files of
-/// most file systems), true for those that have a poll of their own (FUSE, some of /proc), or when
-/// the system does not tell. Three system calls, and none asks the file or its server.
+/// Whether epoll accepts this descriptor. False for files that are always ready (regular files of
+/// most file systems), true for files with a poll function of their own (FUSE, some of /proc), and
+/// true when the system does not tell. Three system calls; none of them reaches the file or its
+/// server.
 bool epoll_takes(const os::System& system, NativeHandle fd) noexcept;
 
 }  // namespace baton::engines

@@ -1,23 +1,23 @@
-// A file is always "ready", and its reads and writes may block all the same. So an operation is
-// first tried with RWF_NOWAIT: what is in the page cache is moved at once, by the thread that
-// starts. The rest is done by a worker, which blocks.
+// A file is always "ready", and its reads and writes may block all the same. An operation is
+// therefore tried with RWF_NOWAIT first: the thread that starts it moves what is in the page cache
+// at once. A worker does the rest, and may block.
 //
-// A read or write of a file is complete when all is moved, at the end of the file, or by an error:
-// a part that happens to be in the cache is no result.
+// A read or write of a file is complete when all bytes are moved, at the end of the file, or on an
+// error. A short transfer because only a part was cached does not complete it.
 //
-// Not every file system can (NFS, FUSE and buffered writes of ext4 answer EOPNOTSUPP), and on Linux
-// 5.9 and 5.10 RWF_NOWAIT may read 0 bytes before the end of the file (preadv2(2), "Bugs"); so 0
-// bytes are the end only when the size of the file says so.
+// Some file systems cannot do this (NFS, FUSE and buffered writes of ext4 answer EOPNOTSUPP). On
+// Linux 5.9 and 5.10 RWF_NOWAIT may read 0 bytes before the end of the file (preadv2(2), "Bugs"),
+// so 0 bytes are the end only if the size of the file agrees.
 //
 // RWF_NOWAIT does not keep a transfer of a file opened with O_DIRECT from waiting for the device,
-// so that one is for a worker at once; so is a write to one opened with O_DSYNC, which some file
-// systems (xfs) sync all the same, and a transfer that takes its time although all of it is in the
-// cache. A write beyond RLIMIT_FSIZE raises SIGXFSZ in its thread; workers block all
-// signals, and are left with EFBIG.
+// so a worker does it from the start. The same holds for a write to a file opened with O_DSYNC,
+// which some file systems (xfs) sync all the same, and for a transfer that is long although all of
+// it is cached. A write beyond RLIMIT_FSIZE raises SIGXFSZ in its thread; workers block all signals
+// and get EFBIG.
 //
 // A file opened with O_DIRECT may end between two of its blocks. A read that was cut short there
-// cannot be continued - the offset is none of the device's, EINVAL - and that says that it was at
-// the end, although the file may have grown since.
+// cannot be continued, because its offset is not aligned (EINVAL). That error shows that the read
+// reached the end, although the file may have grown since.
 #include "engines/common/file_calls.hpp"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ namespace baton::engines {
 namespace {
 
 constexpr off_t current_position = -1;
-// How soon a worker that waits for data sees a cancel.
+// How soon a worker that waits for data notices a cancel.
 constexpr std::uint32_t look_ms = 50;
 
 bool is_read(const Operation& operation) noexcept {
@@ -53,9 +53,9 @@ bool is_read(const Operation& operation) noexcept {
          operation.kind() == OperationKind::read_stream;
 }
 
-// EAGAIN: it would block. EOPNOTSUPP, ENOSYS: not by this file system or kernel. EPERM: a filter
-// may refuse the call. EINVAL, EINTR, EPERM: a worker finds out, without the flag. Everything else
-// is the outcome: EBADF, ESPIPE, EISDIR, EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, ENXIO.
+// EAGAIN: it would block. EOPNOTSUPP, ENOSYS: this file system or kernel cannot. EPERM: a filter
+// may refuse the call. After these, EINVAL and EINTR a worker tries without the flag. Everything
+// else is the outcome: EBADF, ESPIPE, EISDIR, EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, ENXIO.
 bool needs_worker(int error) noexcept {
   return FileCalls::means_never(error) || error == EAGAIN || error == EINVAL || error == EINTR ||
          error == EPERM;
@@ -83,7 +83,7 @@ bool FileCalls::at_end(const Operation& operation) const noexcept {
          operation.offset() + operation.bytes() >= static_cast<std::uint64_t>(status.st_size);
 }
 
-// Of EINVAL. Blocks of 4 KiB may end where those of 512 bytes do, so the size is asked as well.
+// For EINVAL. Blocks of 4 KiB may end at a multiple of 512 bytes, so the size is checked as well.
 bool FileCalls::reached_end(const Operation& operation) const noexcept {
   return ended_between_blocks(operation, EINVAL) ||
          (is_read(operation) && operation.bytes() > 0 && at_end(operation));
@@ -93,7 +93,7 @@ ssize_t FileCalls::call(Operation& operation, int flags) const noexcept {
   BATON_UNINITIALIZED std::array<iovec, pieces_max> pieces;
   const int count = static_cast<int>(remaining(operation, pieces));
   const NativeHandle fd = operation.handle()->native();
-  // An append goes to the end, whatever the offset. One at the current position would move that.
+  // An append goes to the end whatever the offset is; the current position would be moved by it.
   off_t offset = 0;
   if (!operation.has(Operation::append)) {
     offset = is_ordered(operation) ? current_position
@@ -105,14 +105,14 @@ ssize_t FileCalls::call(Operation& operation, int flags) const noexcept {
 
 bool FileCalls::try_now(Operation& operation, Attempt& attempt,
                         std::atomic<bool>& no_wait_writes) const noexcept {
-  constexpr int calls_max = 16;  // then it is work
+  constexpr int calls_max = 16;  // a longer transfer is for a worker
   if (operation.kind() == OperationKind::sync_file) return false;
   if (needs_no_transfer(operation, attempt)) return true;
   if (!offset_fits(operation)) {
     operation.finish(EINVAL);
     return true;
   }
-  // relaxed: a hint of the past.
+  // relaxed: only a hint.
   if (!is_read(operation) && !no_wait_writes.load(std::memory_order_relaxed)) return false;
   if (!take_block(operation, attempt)) return true;
   if (lasts(operation) || (!is_read(operation) && growth_is_limited(system_))) return false;
@@ -132,9 +132,10 @@ bool FileCalls::try_now(Operation& operation, Attempt& attempt,
   return false;
 }
 
-// Between two calls a running operation can still be cancelled, with the bytes moved so far. Some
-// regular files wait for their data, such as /proc/kmsg: these can be polled, while all others are
-// always ready. EAGAIN: one of those in non-blocking mode, or the server of a file system says so.
+// Between two calls a running operation can still be cancelled, and keeps the bytes moved so far.
+// Some regular files, such as /proc/kmsg, wait for their data; these can be polled, while all
+// others are always ready. EAGAIN: such a file in non-blocking mode, or the answer of a file
+// system's server.
 void FileCalls::transfer(Operation& operation, Attempt& attempt) const noexcept {
   if (needs_no_transfer(operation, attempt) || !take_block(operation, attempt)) return;
   for (unsigned failures = 0;;) {
@@ -150,15 +151,15 @@ void FileCalls::transfer(Operation& operation, Attempt& attempt) const noexcept 
       return;
     } else if (errno == EAGAIN) {
       pause_for(system_, shortage_pause_ms(failures));
-      failures = std::min(failures + 1, 3U);  // 80 ms: a cancel is seen soon
+      failures = std::min(failures + 1, 3U);  // at most 80 ms, so that a cancel is noticed soon
     } else if (errno != EINTR) {
       return fail_file(operation, errno);
     }
   }
 }
 
-// EIO, ENOSPC, EDQUOT: reported once, and never repeated: the kernel has forgotten the pages that
-// it could not write, and a second sync would falsely succeed. EINVAL, EROFS, EBADF: the outcome.
+// EIO, ENOSPC, EDQUOT: reported and never retried. The kernel has dropped the pages that it could
+// not write, and a second sync would falsely succeed. EINVAL, EROFS, EBADF: the outcome.
 void FileCalls::sync(Operation& operation) const noexcept {
   const NativeHandle fd = operation.handle()->native();
   const auto sync = operation.has(Operation::data_only) ? system_.fdatasync : system_.fsync;

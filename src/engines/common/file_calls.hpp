@@ -1,5 +1,5 @@
-// FileCalls: reads, writes and syncs of files by plain system calls, such that they do not block -
-// or, on a worker, such that they do - and what came of them. Knows no queues.
+// FileCalls: reads, writes and syncs of files by plain system calls, non-blocking or, on a worker,
+// blocking. Knows no queues.
 #pragma once
 
 #include <sys/types.h>
@@ -17,14 +17,14 @@ class FileCalls {
  public:
   explicit FileCalls(const os::System& system) noexcept : system_(system) {}
 
-  /// The thread that starts it would wait for a device, or copy for long: it is for a worker.
+  /// The calling thread would wait for a device, or copy for long: this one is for a worker.
   [[nodiscard]] static bool lasts(const Operation& operation) noexcept;
-  /// The process has a limit on the size of files (RLIMIT_FSIZE), which may have changed at any
-  /// time: a write beyond it raises SIGXFSZ. One system call.
+  /// The process has a limit on the size of files (RLIMIT_FSIZE), which may change at any time: a
+  /// write beyond it raises SIGXFSZ. One system call.
   [[nodiscard]] static bool growth_is_limited(const os::System& system) noexcept;
 
-  /// As far as the kernel can at once. True: complete. `no_wait_writes` is the file's: whether its
-  /// file system can; cleared when it cannot.
+  /// Moves what the kernel can move without blocking. True: complete. `no_wait_writes` belongs to
+  /// the file: it is cleared when the file system cannot do this.
   bool try_now(Operation& operation, Attempt& attempt,
                std::atomic<bool>& no_wait_writes) const noexcept;
   /// On a worker: a read or write to its end. May block.
@@ -32,11 +32,11 @@ class FileCalls {
   /// On a worker: a sync_file. Blocks.
   void sync(Operation& operation) const noexcept;
 
-  /// Whether the transferred bytes reach to the end of a regular file, or beyond. One system call.
+  /// Whether the transfer has reached the end of a regular file, or is beyond it. One system call.
   [[nodiscard]] bool at_end(const Operation& operation) const noexcept;
   [[nodiscard]] bool reached_end(const Operation& operation) const noexcept;
 
-  /// The file system, or the kernel, will never do this without blocking.
+  /// The file system or the kernel cannot do this without blocking, now or later.
   [[nodiscard]] static bool means_never(int error) noexcept;
 
  private:

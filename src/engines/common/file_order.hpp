@@ -1,11 +1,10 @@
-// FileOrder: what of one direction of a file is under way, and so what may go next. An engine
-// queues what may not go yet, and asks again whenever something ends.
+// FileOrder: counts what is in flight in one direction of a file, and tells what may start next. An
+// engine queues an operation that may not start yet, and asks again whenever one ends.
 //
-// Positional reads and writes promise no order and go side by side. Operations in order
-// (Operation::append, and streams) go one at a time. A sync_file covers the writes that were
-// started before it: it goes when none is under way, and what is started after it is queued behind
-// it, so that a stream of writes cannot hold it up for ever. They wait only until it goes, not
-// until it is done.
+// Positional reads and writes have no order and run in parallel. Operations in order
+// (Operation::append, and streams) run one at a time. A sync_file covers the writes started before
+// it: it starts when none is in flight. Operations started after it are queued behind it until it
+// has started, so that a stream of writes cannot delay it for ever. They do not wait for its end.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +24,10 @@ inline bool is_transfer(const Operation& operation) noexcept {
 /// Two bytes, since every handle has two.
 class FileOrder {
  public:
-  /// Transfers of one direction under way at once; the rest waits its turn.
+  /// Transfers of one direction in flight at once; more wait for their turn.
   static constexpr std::uint16_t transfers_max = 32'767;
 
-  /// May it go, if it is the first of its queue?
+  /// Whether it may start if it is the first of its queue.
   [[nodiscard]] bool admits(const Operation& operation) const noexcept {
     if (operation.kind() == OperationKind::sync_file) return transfers_ == 0;
     if (is_ordered(operation) && ordered_ != 0) return false;
@@ -46,9 +45,9 @@ class FileOrder {
     --transfers_;
     if (is_ordered(operation)) ordered_ = 0;
   }
-  /// No transfer is under way.
+  /// No transfer is in flight.
   [[nodiscard]] bool idle() const noexcept { return transfers_ == 0; }
-  /// None of those in order is.
+  /// No ordered transfer is in flight.
   [[nodiscard]] bool orderly_idle() const noexcept { return ordered_ == 0; }
 
  private:

@@ -1,5 +1,5 @@
-// HandleRoom: whether the proactor can know one more handle. An accept that brought a connection
-// beyond that would end its loop by an error, so it rests like one without descriptors.
+// HandleRoom: whether the proactor's table has room for one more handle. An accept backs off while
+// the table is full, as it does without descriptors: an error would end the program's accept loop.
 #pragma once
 
 #include <atomic>
@@ -15,9 +15,9 @@ class HandleRoom {
   explicit HandleRoom(const EngineOptions& options) noexcept
       : count_(options.handles), most_(options.handles_full) {}
 
-  /// Any thread. relaxed: one that is closed meanwhile is seen after the rest.
+  /// Any thread. relaxed: a close that happens meanwhile is seen after the back-off.
   [[nodiscard]] bool none() const noexcept { return full(most_); }
-  /// Nor one that was accepted just before the table became full.
+  /// As none(), for a connection that was accepted just before the table became full.
   [[nodiscard]] bool none_for_accepted() const noexcept {
     return full(most_ + limits::handles_for_accepted);
   }

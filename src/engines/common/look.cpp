@@ -1,6 +1,6 @@
-// A process whose RLIMIT_NOFILE is 0 - a sandbox that has opened what it needs - may poll nothing,
-// not even one descriptor (EINVAL). select asks for no limit. A hang-up it tells readers only; the
-// writers of pipes and sockets are told of their error, the writer of a terminal is not.
+// With RLIMIT_NOFILE 0 - a sandbox that has opened what it needs - poll fails even for one
+// descriptor (EINVAL). select has no such limit. It reports a hang-up to readers only. Writers of
+// pipes and sockets get their error from it; the writer of a terminal does not.
 #include "engines/common/look.hpp"
 
 #include <errno.h>
@@ -20,7 +20,8 @@ timespec span_of(std::uint32_t span_ms) noexcept {
   return {.tv_sec = span_ms / 1'000, .tv_nsec = span_ms % 1'000 * 1'000'000};
 }
 
-// Two sets that end with `fd`, of words as the kernel has them. Its third set is for urgent data.
+// Two bit sets up to `fd`, of words in the kernel's layout. The third set, for urgent data, is not
+// used.
 int look_by_select(const os::System& system, NativeHandle fd, short events,
                    const timespec* span) noexcept {
   constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
@@ -53,7 +54,7 @@ int look(const os::System& system, NativeHandle fd, short events, const timespec
 }
 
 bool ready_now(const os::System& system, NativeHandle fd, short events) noexcept {
-  // EINTR, ENOMEM: not ready, and readiness is reported again. Errors and hang-ups count as ready.
+  // EINTR, ENOMEM: not ready; readiness is reported again. Errors and hang-ups count as ready.
   const timespec at_once{};
   return look(system, fd, events, &at_once) > 0;
 }

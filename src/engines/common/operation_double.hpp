@@ -1,6 +1,5 @@
-// OperationDouble: stands for a user's operation inside an engine. An engine that wraps another one
-// submits doubles, and the engine inside never sees - nor keeps a pointer to - what belongs to the
-// user.
+// OperationDouble: stands for a user's operation inside an engine. A wrapping engine submits
+// doubles, so the inner engine never sees the user's operation or keeps a pointer to it.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +11,14 @@ namespace baton {
 
 class OperationDouble : public Operation {
  public:
-  /// The whole request: what to do, on which handle, with which memory, how far it has come.
+  /// Copies the whole request: kind, handle, memory, and the bytes moved so far.
   void stand_for(const Operation& original) noexcept;
-  /// As a processor asks, before it calls Engine::cancel.
+  /// Sets the mark that a processor sets before it calls Engine::cancel.
   void ask_cancel() noexcept { cancel_asked_.store(true, std::memory_order_relaxed); }
-  /// The results for the user's operation: bytes, error, the block of a pooled read.
+  /// Copies the results to the user's operation: bytes, error, the block of a pooled read.
   void report_to(Operation& original) const noexcept;
 
-  /// The memory as it is: one buffer, or a list; of `operation`.
+  /// The memory field of `operation`: one buffer, or a list.
   [[nodiscard]] static void* memory_of(const Operation& operation) noexcept {
     return operation.data_;
   }
@@ -33,7 +32,7 @@ class OperationDouble : public Operation {
   void set_memory(void* data, std::size_t size) noexcept { data_ = data, size_ = size; }
   void set_extra(const void* extra) noexcept { extra_ = reinterpret_cast<std::uintptr_t>(extra); }
 
-  /// The meaning of extra_.
+  /// Whether extra_of() is an endpoint.
   [[nodiscard]] static bool has_endpoint(const Operation& operation) noexcept;
 };
 

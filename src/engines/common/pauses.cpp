@@ -1,4 +1,4 @@
-// Whether a fruitless try has anything to wait for.
+// Whether anything can follow a fruitless try.
 #include "engines/common/pauses.hpp"
 
 #include "engines/common/look.hpp"
@@ -6,11 +6,11 @@
 namespace baton::engines {
 
 bool writes_to_nobody(const os::System& system, const Operation& operation) noexcept {
-  // A pipe has its answer, EPIPE, at the next try.
+  // A pipe answers EPIPE at the next try.
   if (operation.kind() != OperationKind::write_stream || !operation.handle()->is_terminal()) {
     return false;
   }
-  // Asked for nothing, it is told of a hang-up or an error only.
+  // With no events asked for, only a hang-up or an error is reported.
   return ready_now(system, operation.handle()->native(), 0);
 }
 

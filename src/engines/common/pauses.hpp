@@ -1,5 +1,5 @@
-// Pauses: how long an engine lets an operation rest when readiness does not tell when to try again.
-// One rule for all engines, so that an operation that cannot go on costs no CPU anywhere.
+// Pauses: how long an operation backs off when readiness does not tell when to try again. All
+// engines use the same rule, so that an operation that cannot proceed costs no CPU on any of them.
 //
 //   fruitless   The descriptor is reported ready, and the call still answers EAGAIN. Another
 //               process may have been faster, so a few tries follow at once. Where readiness means
@@ -18,7 +18,7 @@
 
 namespace baton::engines {
 
-/// Tries in a row without a result; more are not counted.
+/// Consecutive tries without a result; more are not counted.
 inline constexpr unsigned failures_max = 31;
 
 /// The pause in milliseconds after `failures` earlier fruitless tries; 0: wait for readiness.
@@ -29,7 +29,7 @@ constexpr std::uint32_t fruitless_pause_ms(unsigned failures) noexcept {
   return 1U << std::min(failures - at_once_max, doublings_max);
 }
 
-/// The pause in milliseconds after `failures` earlier ones.
+/// The pause in milliseconds after `failures` earlier failures.
 constexpr std::uint32_t shortage_pause_ms(unsigned failures) noexcept {
   constexpr std::uint32_t first_ms = 10;
   constexpr std::uint32_t longest_ms = 1'000;
@@ -37,19 +37,19 @@ constexpr std::uint32_t shortage_pause_ms(unsigned failures) noexcept {
   return std::min(first_ms << std::min(failures, doublings_max), longest_ms);
 }
 
-/// When a pause that begins at `now_ms` ends, rounded up. Long ones end on a grid: those that begin
-/// at about the same time end together, and one wait serves them all.
+/// The end of a pause that begins at `now_ms`, rounded up. Long pauses end on a grid: pauses that
+/// begin at about the same time end together, and one wait serves them all.
 constexpr std::uint64_t end_of_pause_ms(std::uint64_t now_ms, std::uint32_t pause_ms) noexcept {
   const std::uint64_t grid_ms = std::max(std::bit_floor(pause_ms / 8), 1U);
   return (now_ms + pause_ms + grid_ms) / grid_ms * grid_ms;
 }
 
-/// The operation writes to a terminal whose other side is gone: reported ready for ever, and every
-/// write answers EAGAIN. Asked after a fruitless try only.
+/// The operation writes to a terminal whose other side is gone: it is reported ready for ever, and
+/// every write answers EAGAIN. Called only after a fruitless try.
 bool writes_to_nobody(const os::System& system, const Operation& operation) noexcept;
 /// The operation reads a datagram socket whose reading side is shut (shutdown(2) by the program):
-/// reported ready for ever, and a UDP socket answers EAGAIN where a read that blocks gets 0 bytes.
-/// Asked after a fruitless try only.
+/// it is reported ready for ever, and a UDP socket answers EAGAIN where a blocking read gets 0
+/// bytes. Called only after a fruitless try.
 bool reads_what_is_shut(const os::System& system, const Operation& operation) noexcept;
 
 }  // namespace baton::engines

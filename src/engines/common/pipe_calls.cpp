@@ -1,13 +1,13 @@
-// Owned pipes are non-blocking. A borrowed one may block, and keeps its mode. It is read with
-// RWF_NOWAIT where the kernel can (pipes: Linux 6.5), or after a look at its readiness, and it
-// is written at most PIPE_BUF bytes after such a look: that much room is what "writable" means
-// for a pipe. A terminal is writable as soon as one byte fits and takes its time for the
-// others, so it is opened anew in non-blocking mode for each write; where that cannot be, one
-// byte is written. Between look and call another process can be faster; then the call blocks,
-// which only another reader of the same pipe, or writer, can bring about.
+// Owned pipes are non-blocking. A borrowed pipe may be blocking, and keeps its mode. It is read
+// with RWF_NOWAIT where the kernel supports that (pipes: Linux 6.5), and otherwise after a poll. It
+// is written after a poll, at most PIPE_BUF bytes at a time: a writable pipe has room for that
+// much. A terminal is writable as soon as one byte fits and may block for the others, so each write
+// opens it anew in non-blocking mode; where that fails, one byte is written. Another process may
+// act between poll and call; then the call blocks. That takes another reader or writer of the same
+// pipe.
 //
-// SIGPIPE: RWF_NOSIGNAL (Linux 6.18); elsewhere the signal is blocked around the write in this
-// thread, and what the write has raised is taken away again.
+// SIGPIPE: RWF_NOSIGNAL (Linux 6.18). On older kernels the signal is blocked in this thread around
+// the write, and a SIGPIPE that the write has raised is consumed.
 #include "engines/common/pipe_calls.hpp"
 
 #include <errno.h>
@@ -35,7 +35,7 @@ namespace {
 
 constexpr off_t current_position = -1;
 
-/// An older call is to be tried: the kernel does not know this one, or a filter refuses it (EPERM).
+/// Try an older call: the kernel does not know this one, or a filter refuses it (EPERM).
 bool is_refused(int error) noexcept {
   return FileCalls::means_never(error) || error == EINVAL || error == EPERM;
 }
@@ -61,8 +61,8 @@ ssize_t PipeCalls::write(const Handle& handle, iovec* pieces, std::size_t count)
   if (!handle.writable()) return write_without_signal(handle.native(), pieces, count);  // EBADF
   if (!handle.nonblocking()) {
     if (!ready_now(system_, handle.native(), POLLOUT)) {
-      // Descriptors that take no writes (signalfd, timerfd, epoll) never report room, and answer
-      // EINVAL. All others take nothing, full or not: the file itself is not asked.
+      // Descriptors that take no writes (signalfd, timerfd, epoll) never report room and answer
+      // EINVAL. All others accept an empty write, full or not, without reaching the file.
       iovec nothing{};
       if (system_.writev(handle.native(), &nothing, 1) == 0) errno = EAGAIN;
       return -1;
@@ -94,8 +94,9 @@ ssize_t PipeCalls::write(const Handle& handle, iovec* pieces, std::size_t count)
   return write_without_signal(handle.native(), pieces, count);
 }
 
-// Opening a descriptor anew makes another open file of the same device, whose mode is its own. The
-// master of a pseudo-terminal would be another one. Without /proc: none.
+// Opening a descriptor anew makes another open file description of the same device, with a mode of
+// its own. For a master (5, 2: /dev/ptmx) it would create a new pseudo-terminal. Without /proc the
+// open fails.
 int PipeCalls::open_again(NativeHandle fd) noexcept {
   struct stat status{};
   if (system_.fstat(fd, &status) != 0 || status.st_rdev == makedev(5, 2)) return -1;
@@ -113,7 +114,7 @@ ssize_t PipeCalls::write_without_signal(NativeHandle fd, const iovec* pieces,
   sigaddset(&pipe_signal, SIGPIPE);
   system_.thread_sigmask(SIG_BLOCK, &pipe_signal, &before);
   const bool was_blocked = sigismember(&before, SIGPIPE) == 1;
-  // A signal that was pending before belongs to the program, and is left to it. None can be pending
+  // A signal that was pending before belongs to the program and stays pending. None can be pending
   // unless it was blocked.
   const bool was_pending =
       was_blocked && system_.sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;

@@ -17,10 +17,10 @@ class PipeCalls {
  public:
   explicit PipeCalls(const os::System& system) noexcept : system_(system) {}
 
-  /// As readv(2); EAGAIN where it would block.
+  /// As readv(2); EAGAIN if it would block.
   ssize_t read(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
-  /// As writev(2); EAGAIN where it would block, EPIPE without the signal. May shorten `pieces`: at
-  /// most PIPE_BUF bytes go into a pipe that blocks.
+  /// As writev(2); EAGAIN if it would block, EPIPE without the signal. May shorten `pieces`: at
+  /// most PIPE_BUF bytes go into a blocking pipe.
   ssize_t write(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
 
  private:
@@ -28,7 +28,7 @@ class PipeCalls {
   ssize_t write_without_signal(NativeHandle fd, const iovec* pieces, std::size_t count) noexcept;
 
   const os::System& system_;
-  /// RWF_NOSIGNAL (since Linux 6.18) until it was refused once.
+  /// RWF_NOSIGNAL (since Linux 6.18), until it is refused once.
   std::atomic<bool> no_signal_writes_{true};
 };
 

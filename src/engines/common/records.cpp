@@ -1,4 +1,4 @@
-// Which streams keep records, and how a long list goes as one.
+// Which streams keep records, and how a long list is moved by one call.
 #include "engines/common/records.hpp"
 
 #include <sys/socket.h>
@@ -16,15 +16,15 @@ namespace baton::engines {
 bool find_out_records(const os::System& system, Handle& handle) noexcept {
   bool kept = false;
   if (handle.kind() == HandleKind::pipe && !handle.is_file() && !handle.is_terminal()) {
-    // O_DIRECT of a pipe: it holds packets (pipe(2)). On all other files, such as /dev/net/tun and
-    // /dev/kmsg, a write may be a message.
+    // A pipe with O_DIRECT holds packets (pipe(2)). On files that are no pipes, such as
+    // /dev/net/tun and /dev/kmsg, a write may be a message.
     struct stat status{};
     if (system.fstat(handle.native(), &status) != 0) return true;  // EBADF, as below
     kept = handle.direct() || !S_ISFIFO(status.st_mode);
   } else if (handle.kind() == HandleKind::stream_socket) {
     int type = 0;
     socklen_t size = sizeof(type);
-    // EBADF, ENOTSOCK: the transfer meets it, too.
+    // EBADF, ENOTSOCK: the transfer gets the same error.
     if (system.getsockopt(handle.native(), SOL_SOCKET, SO_TYPE, &type, &size) != 0) return true;
     kept = type != SOCK_STREAM;
   }

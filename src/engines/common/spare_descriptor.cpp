@@ -28,16 +28,16 @@ void SpareDescriptor::open() noexcept {
   if (spare_ < 0) spare_ = system_.open("/dev/null", O_RDONLY | O_CLOEXEC, 0);
 }
 
-// A ring reserves the new descriptor's number before it looks at the backlog, so that it reports
-// EMFILE without a connection, too: hence the look. A listener that blocks is left alone without a
-// spare: should another process be faster, accept4 would wait.
+// A ring reserves the new descriptor's number before it checks the backlog, so it reports EMFILE
+// even without a connection: hence the poll. A blocking listener is left alone: accept4
+// would block if another process were faster.
 void SpareDescriptor::turn_one_away(const Handle& listener) noexcept {
   if (!listener.nonblocking() || !ready_now(system_, listener.native(), POLLIN)) return;
   os::LockGuard guard{mutex_, system_, concurrent_};
   if (spare_ < 0) return open();
   static_cast<void>(system_.close(spare_));
   spare_ = -1;
-  // Another thread may take the number first: then this refusal is not reported.
+  // Another thread may take the number first; then no connection is turned away.
   const int turned_away =
       system_.accept4(listener.native(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (turned_away >= 0) static_cast<void>(system_.close(turned_away));

@@ -1,5 +1,5 @@
-// SpareDescriptor: kept for the moment when there are none. It is given up so that one connection
-// can be taken from the backlog and closed, and its peer be told instead of waiting.
+// SpareDescriptor: a descriptor kept for the time when the process has none left. It is closed so
+// that one connection can be accepted and closed: its peer sees the end instead of waiting.
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 
 namespace baton::engines {
 
-/// Any thread; from one thread only if not `concurrent`.
+/// Any thread if `concurrent`, else one thread.
 class SpareDescriptor {
  public:
   SpareDescriptor(const os::System& system, bool concurrent) noexcept
@@ -19,13 +19,13 @@ class SpareDescriptor {
   SpareDescriptor(const SpareDescriptor&) = delete;
   SpareDescriptor& operator=(const SpareDescriptor&) = delete;
 
-  /// At each accept; opens it at the first, while there are descriptors.
+  /// Called at each accept; the first call opens the descriptor, while there are some left.
   void prepare() noexcept {
     if (!prepared_.load(std::memory_order_relaxed)) open_first();
   }
-  /// Accepts one connection that waits, if one does, and closes it. Never blocks.
+  /// Accepts one waiting connection, if there is one, and closes it. Never blocks.
   void turn_one_away(const Handle& listener) noexcept;
-  /// In the child after fork: closes it, without a lock.
+  /// In the child after fork: closes the descriptor, without the lock.
   void abandon() noexcept;
 
  private:

@@ -16,7 +16,7 @@
 namespace baton::engines {
 namespace {
 
-// The whole of the operation's memory as a list; `single` is where a lone buffer is put.
+// The operation's memory as a list; a lone buffer is put into `single`.
 std::span<const MutableBuffer> whole(const Operation& operation, MutableBuffer& single) noexcept {
   if (operation.has(Operation::vectored)) return operation.buffers();
   single = operation.buffer();
@@ -37,12 +37,12 @@ bool complete(Operation& operation, int error) noexcept {
   return true;
 }
 
-// Is the delimiter in the first bytes() of the buffer? `known` of them have been searched before;
-// a delimiter may begin in those and end behind them.
+// Whether the delimiter is in the first bytes() of the buffer. The first `known` bytes have been
+// searched before; a delimiter may begin in them and end behind them.
 bool delimiter_found(const Operation& operation, std::size_t known) noexcept {
   BATON_ASSERT(!operation.has(Operation::vectored));
   const std::string_view delimiter = *operation.delimiter();
-  if (delimiter.empty()) return true;  // it may have no address, which memmem must not get
+  if (delimiter.empty()) return true;  // its address may be null, which memmem must not get
   const std::size_t overlap = delimiter.size() - 1;
   const char* const data = static_cast<const char*>(operation.buffer().data);
   const std::size_t from = known > overlap ? known - overlap : 0;
@@ -50,8 +50,8 @@ bool delimiter_found(const Operation& operation, std::size_t known) noexcept {
          nullptr;
 }
 
-// Nothing more can come: a stream's end, or a file's. A write that moves nothing and reports no
-// error (some devices and file systems) is none, and would be repeated for ever by write_all.
+// The end of a stream or file. A write that moves nothing and reports no error (some devices and
+// file systems) is an error, because write_all would repeat it for ever.
 bool at_end(Operation& operation) noexcept {
   if (writes(operation.kind())) return complete(operation, EIO);
   const bool whole_wanted = operation.has(Operation::exactly) || operation.has(Operation::until);
@@ -93,7 +93,8 @@ std::size_t remaining(const Operation& operation, std::span<iovec> pieces) noexc
 std::span<iovec> list_of(const Operation& operation) noexcept {
   BATON_ASSERT(operation.has(Operation::vectored));
   const std::span<const MutableBuffer> list = operation.buffers();
-  // The same layout (operation.cpp), and the kernel only reads the list.
+  // MutableBuffer and iovec have the same layout (operation.cpp), and the kernel only reads the
+  // list.
   return {reinterpret_cast<iovec*>(const_cast<MutableBuffer*>(list.data())), list.size()};
 }
 
@@ -104,8 +105,8 @@ std::size_t remaining_bytes(const Operation& operation) noexcept {
   }
   std::size_t total = 0;
   for (const MutableBuffer& buffer : operation.buffers()) {
-    // A list whose sizes do not fit a word cannot be memory that exists; saturating keeps the
-    // arithmetic above right whatever was handed in.
+    // Sizes whose sum overflows cannot be existing memory; saturating keeps the subtraction below
+    // correct for any input.
     if (__builtin_add_overflow(total, buffer.size, &total)) total = static_cast<std::size_t>(-1);
   }
   BATON_ASSERT(operation.bytes() <= total);
@@ -158,7 +159,7 @@ bool offset_fits(const Operation& operation) noexcept {
 }
 
 bool complete_without_transfer(Operation& operation) noexcept {
-  // An empty datagram is a datagram, and a pooled read has no buffer yet.
+  // An empty datagram is still sent, and a pooled read has no buffer yet.
   if (is_datagram(operation.kind()) || operation.has(Operation::pooled)) return false;
   if (operation.has(Operation::until)) {
     BATON_ASSERT(operation.bytes() <= operation.buffer().size);

@@ -1,6 +1,6 @@
-// Rules for every engine that moves bytes: the rest of an operation's buffers, and whether it is
-// complete after a number of bytes. Keeps read_exactly, write_all and read_until single operations
-// on every engine, short transfers or not.
+// Rules for every engine that moves bytes: which buffers are left, and whether the operation is
+// complete after a number of bytes. They keep read_exactly, write_all and read_until single
+// operations on every engine, with short transfers or without.
 #pragma once
 
 #include <sys/uio.h>
@@ -15,19 +15,19 @@
 
 namespace baton::engines {
 
-/// Pieces of a list that one system call is given; a longer list goes in several.
+/// Pieces that one system call is given at most; a longer list takes several calls.
 inline constexpr std::size_t pieces_max = 64;
 
-/// The part of the operation's buffers not yet moved (after op.bytes()), as the kernel wants it:
-/// fills `pieces`, returns how many. Clamped to limits::transfer_max. Handles single and vectored
+/// Writes the part of the operation's buffers that is not moved yet (after op.bytes()) into
+/// `pieces`, and returns their number. At most limits::transfer_max bytes. For single and vectored
 /// operations.
 std::size_t remaining(const Operation& operation, std::span<iovec> pieces) noexcept;
 
-/// The list of a vectored operation of which nothing is moved yet, as the kernel wants it.
+/// The list of a vectored operation that has moved nothing yet, in the kernel's layout.
 std::span<iovec> list_of(const Operation& operation) noexcept;
 
-/// The memory of a datagram, which goes whole or not at all: the user's own list, however long it
-/// is, or the one buffer, described in `single`.
+/// The memory of a datagram, which is moved whole or not at all: the user's own list, whatever its
+/// length, or the one buffer, described in `single`.
 inline std::span<iovec> datagram_pieces(const Operation& operation, iovec& single) noexcept {
   if (BATON_UNLIKELY(operation.has(Operation::vectored))) return list_of(operation);
   single = {operation.buffer().data, std::min(operation.buffer().size, limits::transfer_max)};
@@ -37,36 +37,36 @@ inline std::span<iovec> datagram_pieces(const Operation& operation, iovec& singl
 /// Bytes not yet moved.
 std::size_t remaining_bytes(const Operation& operation) noexcept;
 
-/// Records `moved` more bytes, of a read or a write, and decides. True: the operation is complete,
-/// its outcome recorded with finish(). False: go on with the rest (exactly, until). `moved` == 0 of
-/// a stream or file read into a non-empty buffer is the end: success for a plain read,
+/// Adds `moved` bytes of a read or a write, and decides. True: the operation is complete, and its
+/// outcome is recorded with finish(). False: continue with the rest (exactly, until). `moved` == 0
+/// of a stream or file read into a non-empty buffer is the end: success for a plain read,
 /// errc::end_of_stream for exactly and until.
 bool advance(Operation& operation, std::size_t moved) noexcept;
 
-/// The same for operations that a file system does piece by piece: a plain read_file or write_file,
-/// too, goes on until all is moved or the file ends, for a part that happened to be at hand is no
-/// result.
+/// The same for file operations that are done piece by piece. A plain read_file or write_file, too,
+/// goes on until all is moved or the file ends: a part that happened to be cached does not complete
+/// it.
 bool advance_file(Operation& operation, std::size_t moved) noexcept;
 
-/// The error of going on says that the file ended, between two blocks of its device: a direct read
-/// that is cut short there cannot go on at an offset that is none of the device's. The present size
-/// of the file does not matter, because it may have grown since.
+/// Whether the error of a continued read means that the file ended between two blocks of its
+/// device: a direct read that is cut short there cannot continue at an unaligned offset. The
+/// present size of the file does not matter, because the file may have grown since.
 bool ended_between_blocks(const Operation& operation, int error) noexcept;
 
-/// Ends a file operation with an error. After a part (ENOSPC, EDQUOT, EFBIG, EIO) that is a short
-/// transfer, as POSIX has it, and the next one meets the error. An operation that wants all bytes
-/// gets the error together with them.
+/// Ends a file operation with an error. After a part was moved (ENOSPC, EDQUOT, EFBIG, EIO) it is a
+/// short transfer, as in POSIX, and the next operation gets the error. An operation that wants all
+/// bytes gets the error together with their number.
 void fail_file(Operation& operation, int error) noexcept;
 
-/// Executed one after the other, in the order of submit (contract.md, rule 3).
+/// Operations of this kind run one after the other, in the order of submit (contract.md, rule 3).
 bool is_ordered(const Operation& operation) noexcept;
 
-/// Whether what is left of a positional operation has offsets that the system knows: -1 would mean
-/// the current position, and beyond the maximum lies the sign.
+/// Whether the rest of a positional operation has offsets that the system accepts: -1 would mean
+/// the current position, and larger offsets would be negative.
 bool offset_fits(const Operation& operation) noexcept;
 
-/// Complete before any system call: zero bytes to move, or read_until whose delimiter is already in
-/// the filled part. Records the outcome.
+/// True if the operation is complete before any system call: zero bytes to move, or a read_until
+/// whose delimiter is already in the filled part. Records the outcome.
 bool complete_without_transfer(Operation& operation) noexcept;
 
 }  // namespace baton::engines

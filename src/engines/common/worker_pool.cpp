@@ -38,7 +38,7 @@ int WorkerPool::submit(Operation& operation) noexcept {
   {
     os::LockGuard guard{mutex_, system_};
     BATON_ASSERT(!stopping_);
-    // A worker without work takes a queued job each; a thread more pays only beyond that.
+    // Each idle worker takes one queued job; another thread helps only beyond that.
     const std::uint32_t threads = threads_count_.load(std::memory_order_relaxed);
     if (queue_.size() >= threads - working_ && threads < threads_max_) {
       const int error = start_thread();
@@ -83,7 +83,8 @@ void WorkerPool::run() noexcept {
     if (operation == nullptr) return;
     client_.work(*operation);
     {
-      // First, so that a thread that sees the result finds this worker free for the next job.
+      // Before give(), so that a thread that sees the result finds this worker free for the next
+      // job.
       os::LockGuard guard{mutex_, system_};
       --working_;
     }

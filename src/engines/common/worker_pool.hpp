@@ -1,13 +1,13 @@
-// WorkerPool: a few threads that do what a readiness engine cannot do without blocking - files,
-// sync, a blocking connect or close. Jobs are operations, linked as they are.
+// WorkerPool: a few threads for work that a readiness engine cannot do without blocking: files,
+// sync, a blocking connect or close. Jobs are operations, linked through themselves.
 //
-// Lazy: a thread starts when a job finds none idle, up to the bound; a program that never gives
-// one has no second thread. Workers take no signals (System::thread_start blocks them all), so none
-// of their calls ends with EINTR on the program's behalf.
+// Lazy: a thread starts when a job finds none idle, up to the bound; a program without jobs has no
+// second thread. Workers take no signals (System::thread_start blocks them all), so a signal to the
+// program never interrupts their calls (EINTR).
 //
 // A finished operation goes to a list; the worker that finds it empty calls
-// Client::workers_finished once, which interrupts the engine's wait. A job that is still queued can
-// be taken back; one that runs cannot, and its outcome tells.
+// Client::workers_finished once, which interrupts the engine's wait. A queued job can be removed
+// again; a running one cannot, and ends with its own outcome.
 #pragma once
 
 #include <atomic>
@@ -31,9 +31,9 @@ class WorkerPool {
  public:
   class Client {
    public:
-    /// Does the operation, blocking; records the outcome. On a worker.
+    /// Does the operation, blocking, and records the outcome. On a worker.
     virtual void work(Operation& operation) noexcept = 0;
-    /// take_finished has something again. On a worker.
+    /// The list of finished operations was empty and is not any more. On a worker.
     virtual void workers_finished() noexcept = 0;
 
    protected:
@@ -46,12 +46,13 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// Queues a job. An errno when there is no thread and none can be started; then it was not taken.
+  /// Queues a job. Returns an errno, without queuing it, when there is no thread and none can be
+  /// started.
   [[nodiscard]] int submit(Operation& operation) noexcept;
-  /// True: it was still queued and is the caller's again. False: it runs, or is finished.
+  /// True: it was still queued and belongs to the caller again. False: it runs, or is finished.
   bool cancel(Operation& operation) noexcept;
 
-  /// Appends what is finished. One load when there is nothing.
+  /// Appends the finished operations. One load when there are none.
   void take_finished(OperationQueue& finished) noexcept;
   [[nodiscard]] bool has_finished() const noexcept {
     // acquire: pairs with the release of the worker; the list itself is read under the mutex.
@@ -69,7 +70,7 @@ class WorkerPool {
   void abandon() noexcept { abandoned_ = true; }
 
  private:
-  /// More than the usual 4 are for configurations that know their disks.
+  /// limits::workers_max is the default; more are for configurations that know their disks.
   static constexpr std::uint32_t threads_bound = 64;
 
   static void enter(void* self) noexcept { static_cast<WorkerPool*>(self)->run(); }
@@ -90,7 +91,8 @@ class WorkerPool {
   bool stopping_ BATON_GUARDED_BY(mutex_) = false;
   std::uint64_t threads_[threads_bound];  // the first threads_count_ are set; guarded by mutex_
   std::atomic<std::uint32_t> threads_count_{0};  // changed under mutex_
-  /// Idle workers sleep on it; raised, under the mutex, with each job: an event count.
+  /// Idle workers sleep on it. Each job that finds an idle one raises it, under the mutex: an event
+  /// count.
   std::atomic<std::uint32_t> event_{0};
 
   os::Mutex finished_mutex_;

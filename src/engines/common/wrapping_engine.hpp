@@ -1,5 +1,5 @@
-// WrappingEngine: an engine around another one, which does the work. It passes on everything that
-// the outer engine does not change.
+// WrappingEngine: an engine around an inner one that does the work. It forwards everything that the
+// outer engine does not change.
 #pragma once
 
 #include <errno.h>
@@ -32,8 +32,8 @@ class WrappingEngine : public Engine {
   [[nodiscard]] Engine& inner() noexcept { return *inner_; }
   [[nodiscard]] const Engine& inner() const noexcept { return *inner_; }
 
-  /// For one without memory for what would stand for it inside: it has failed. A close is done by
-  /// the caller, so that its descriptor does not leak.
+  /// The answer when there is no memory for the double: the operation has failed. A close is done
+  /// by the caller, so that its descriptor does not leak.
   static Submission without_memory(Operation& operation) noexcept {
     if (operation.kind() == OperationKind::close) return Submission::busy;
     operation.finish(ENOMEM);

@@ -1,4 +1,4 @@
-// Copies, patterns and what they show.
+// Copies, patterns, and the faults that they show.
 #include "engines/debug/block.hpp"
 
 #include <algorithm>
@@ -27,8 +27,7 @@ bool all_are(const std::byte* from, std::size_t size, std::byte value) noexcept 
   return std::all_of(from, from + size, [value](std::byte one) { return one == value; });
 }
 
-/// AddressSanitizer knows that it is not the user's any more: freed, or of a function that has
-/// returned.
+/// AddressSanitizer knows that the memory is freed, or belongs to a function that has returned.
 bool known_gone([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t size) noexcept {
 #ifdef BATON_ASAN
   return __asan_region_is_poisoned(const_cast<void*>(memory), size) != nullptr;
@@ -52,7 +51,8 @@ void unpoison([[maybe_unused]] const void* memory, [[maybe_unused]] std::size_t 
 
 // -- one buffer -----------------------------------------------------------------------------------
 
-// As far from a page's beginning as the user's: direct I/O has to succeed or fail as it would.
+// The copy has the same offset in its page as the user's buffer, so that direct I/O succeeds or
+// fails as it would without the copy.
 Extent::Extent(void* theirs, std::size_t size, std::size_t watched_from, bool filled)
     : theirs_(theirs),
       size_(size),
@@ -218,7 +218,7 @@ void Block::copy_extra() {
 
 void Block::take_over() noexcept {
   std::memset(original_->engine_state<State>(), static_cast<int>(pattern_), sizeof(State));
-  // Memory that is none is the engine's to complain of.
+  // Memory that cannot be copied is left to the engine, which reports its error.
   std::erase_if(extents_, [this](Extent& one) { return !one.take(pattern_); });
   for (MutableBuffer& one : list_) {
     if (const Extent* copy = copy_of(one)) one.data = copy->ours();

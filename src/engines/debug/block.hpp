@@ -1,19 +1,19 @@
-// Block: what debug mode keeps of one operation while the engine has it - the double that the
-// engine gets in its place, copies of its buffers, what it looked like, and its starter.
+// Block: the state that debug mode keeps of one operation while the engine has it: the double that
+// the engine gets instead, copies of the buffers, the operation as it was started, and its callers.
 //
-// The kernel writes into the block and never into the user's memory. So what the user does to that
-// memory meanwhile shows:
+// The kernel writes into the block and never into the user's memory, so the user's changes to that
+// memory can be found:
 //
-//   - a buffer to read into is filled with a pattern at the start, and has to hold it at the end;
-//     it gets its old content back then, with what was read in it. free() leaves its marks in the
-//     first bytes of a block, a stack frame its variables.
-//   - a buffer to write from is compared with the copy that was sent.
-//   - the engine's room inside the operation holds a pattern, too, and its request has to be what
-//     it was.
-//   - what is not mapped any more, or is poisoned for AddressSanitizer, is gone.
+//   - A buffer to read into is filled with a pattern at the start, and must still hold it at the
+//     end. Then the old content returns, with the bytes read in it. free() writes into the first
+//     bytes of a block, and a stack frame its variables.
+//   - A buffer to write from is compared with the copy that was sent.
+//   - The engine's state inside the operation holds a pattern, too, and the request must not have
+//     changed.
+//   - Memory that is not mapped any more, or is poisoned for AddressSanitizer, is gone.
 //
-// Once the engine has given it back, a block is filled with another pattern and kept for a while: a
-// kernel or an engine that still writes then is found when the block is thrown away.
+// After the completion a block is filled with another pattern and kept for a while: a kernel or an
+// engine that still writes into it is found when the block is freed.
 #pragma once
 
 #include <cstddef>
@@ -34,24 +34,24 @@ inline constexpr std::size_t copied_max = std::size_t{1} << 20;
 /// One buffer of the user's, and the memory that stands for it.
 class Extent {
  public:
-  /// Throws std::bad_alloc. `watched_from`: bytes before it are the user's to read (read_until).
+  /// Throws std::bad_alloc. `watched_from`: the user may read the bytes before it (read_until).
   Extent(void* theirs, std::size_t size, std::size_t watched_from, bool filled);
   ~Extent();
   Extent(Extent&& other) noexcept;
   Extent& operator=(Extent&& other) noexcept;
 
-  /// Copies the user's content, and leaves the pattern there; false: it is no such memory, and
+  /// Copies the user's content and leaves the pattern there. False: there is no such memory, and
   /// nothing has changed.
   bool take(std::byte pattern) noexcept;
-  /// Into the user's memory; false: it is gone.
+  /// Copies the content into the user's memory. False: that memory is gone.
   [[nodiscard]] bool give_back() const noexcept;
-  /// The change of the user's memory: null if it is as it was left. `where`: the first changed
+  /// Describes a change of the user's memory; null if there is none. `where`: the first changed
   /// byte.
   const char* look(std::byte pattern, std::size_t& where) const noexcept;
-  /// The engine wrote outside.
+  /// The engine wrote outside the buffer.
   [[nodiscard]] bool overrun() const noexcept;
-  /// Into quarantine, and what was found when it ended: true if nothing was written. The poison is
-  /// lifted.
+  /// bury() begins the quarantine. undisturbed() ends it: it lifts the poison, and returns true if
+  /// nothing was written meanwhile.
   void bury() noexcept;
   [[nodiscard]] bool undisturbed() const noexcept;
 
@@ -63,7 +63,7 @@ class Extent {
   void* theirs_;
   std::size_t size_;
   std::size_t watched_from_;
-  bool filled_;  // with a pattern; else compared
+  bool filled_;  // with the pattern (a read); else compared (a write)
   std::size_t allocated_;
   std::byte* memory_;
   std::byte* ours_;
@@ -76,18 +76,19 @@ class Block final : public OperationDouble {
 
   /// Takes over the user's memory, and leaves patterns there.
   void take_over() noexcept;
-  /// The fault of the user's memory, in a sentence; empty: none. And the fault of the engine.
+  /// The user's fault, and the engine's, in a sentence each; empty: none.
   [[nodiscard]] std::string users_fault() const;
   [[nodiscard]] std::string engines_fault() const;
   /// The user's memory as it has to be at completion. REQUIRES: no fault.
   void give_back() noexcept;
-  /// Quarantine: buried, and whether it was left untouched meanwhile.
+  /// bury() begins the quarantine. grave_robber() ends it, and describes a write that happened
+  /// meanwhile; empty: none.
   void bury() noexcept;
   [[nodiscard]] std::string grave_robber() const;
 
   [[nodiscard]] Operation& original() const noexcept { return *original_; }
   [[nodiscard]] std::size_t bytes_held() const noexcept { return bytes_held_; }
-  /// Which operation, where it was started, when.
+  /// Describes the operation: which one, who started it, when.
   [[nodiscard]] std::string describe(std::string_view engine, std::int64_t now_ns) const;
 
  private:

@@ -1,4 +1,4 @@
-// Watching an engine and its users.
+// Watches an engine and its users.
 #include "engines/debug/debug_engine.hpp"
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 namespace baton::engines::debug {
 namespace {
 
-// How much is kept of what engines have given back, and how long: until as many came after it.
+// The bounds of the quarantine: a block stays until as many others have come after it.
 constexpr std::size_t quarantine_blocks_max = 256;
 constexpr std::size_t quarantine_bytes_max = std::size_t{16} << 20;
 
 /// The open engines: a destroyed operation does not know which of them has it. A plain std::mutex:
-/// engines are opened rarely, and a wrong destruction is the end.
+/// engines are opened rarely, and a wrong destruction ends the program.
 struct Open {
   std::mutex mutex;
   std::vector<DebugEngine*> engines;
@@ -97,7 +97,7 @@ bool DebugEngine::enter(Operation& operation, Block*& block) noexcept {
     {
       const os::LockGuard lock{mutex_, system_};
       inside_.emplace(&operation, std::move(fresh));
-      // Here it becomes visible: a cancel that came before has left its mark.
+      // The block becomes visible here: a cancel that came earlier has set the mark.
       if (operation.cancel_asked()) block->ask_cancel();
     }
     block->take_over();
@@ -111,7 +111,7 @@ Submission DebugEngine::submit(Operation& operation, void* record) noexcept {
   Block* block = nullptr;
   if (!enter(operation, block)) return without_memory(operation);
   const Submission answer = inner().submit(*block, record);
-  if (answer == Submission::pending) return answer;  // not ours from here on
+  if (answer == Submission::pending) return answer;  // the block may be gone by now
   auto mine = leave(*block);
   if (answer == Submission::completed) {
     settle(std::move(mine));
@@ -185,7 +185,7 @@ CancelAnswer DebugEngine::cancel(Operation& operation) noexcept {
     block->ask_cancel();
     answer = inner().cancel(*block);
   }
-  // It is ours alone now: the engine has let go.
+  // The engine has released it, so only this thread has it.
   if (answer == CancelAnswer::completed) settle(leave(*block));
   return answer;
 }
@@ -197,7 +197,7 @@ void DebugEngine::bury(std::unique_ptr<Block> block) {
   try {
     quarantine_.emplace_back();
   } catch (const std::bad_alloc&) {
-    return;  // it goes without having lain here
+    return;  // freed at once, without a quarantine
   }
   quarantined_bytes_ += block->bytes_held();
   block->bury();

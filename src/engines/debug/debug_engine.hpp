@@ -1,13 +1,13 @@
-// DebugEngine: an engine, watched. It gives the engine inside doubles of the operations and copies
-// of their buffers (block.hpp), and when they come back it looks whether the user has kept the rule
-// that both belong to the library until the completion (contract.md, rule 2), and the engine its
-// own. A breach is reported with the operation, the place where it was started, and what to do.
-// Then the program ends, because its memory cannot be trusted any more.
+// DebugEngine: watches an engine. It submits doubles of the operations, with copies of their
+// buffers (block.hpp), to the inner engine. When they return, it checks whether the user has left
+// both alone until the completion (contract.md, rule 2), and whether the engine has kept to its own
+// memory. A violation is reported with the operation, the place where it was started, and what to
+// do. Then the program ends, because its memory cannot be trusted any more.
 //
-// It is there only when the configuration says debug=1: otherwise not an instruction of it runs.
+// It exists only if the configuration says debug=1; otherwise it costs nothing.
 //
-// Locks: mutex_ guards the table of blocks and the quarantine. cancel holds it while the engine
-// inside looks for the double, so that a block cannot be thrown away meanwhile.
+// Locks: mutex_ guards the table of blocks and the quarantine. cancel holds it while the inner
+// engine looks for the double, so that the block cannot be freed meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class DebugEngine final : public WrappingEngine {
   bool unpin(OperationQueue& completed) noexcept override;
   void after_fork_in_child() noexcept override;
 
-  /// If it is inside, the end of the program, with a report.
+  /// Ends the program with a report if the operation is inside.
   void destroyed(const Operation& operation);
 
   /// The bytes in the quarantine, for tests of its bound.

@@ -1,4 +1,4 @@
-// Puts the debug mode around an engine.
+// Wraps an engine for debug mode.
 #include "engines/debug/engine.hpp"
 
 #include <new>

@@ -1,4 +1,4 @@
-// The debug mode of the engines.
+// The factory of debug mode.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace baton::engines {
 
-/// `inner`, watched (debug_engine.hpp). Null: no memory.
+/// Wraps `inner` in a DebugEngine (debug_engine.hpp). Null: no memory.
 std::unique_ptr<Engine> open_debug(std::unique_ptr<Engine> inner, const EngineOptions& options);
 
 }  // namespace baton::engines

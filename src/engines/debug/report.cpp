@@ -1,4 +1,4 @@
-// The words of debug mode.
+// The messages of debug mode.
 #include "engines/debug/report.hpp"
 
 #include <cstdint>

@@ -5,10 +5,10 @@
 
 namespace baton::engines::debug {
 
-/// The addresses of the callers of this function, the nearest first; how many. 0 where the C
-/// library cannot tell.
+/// Writes the addresses of the callers, the nearest first, and returns their number. 0 if the C
+/// library has no backtrace.
 int callers(void** frames, int frames_max) noexcept;
-/// One line each, with names where the program has them.
+/// One line per frame, with names if the program has them.
 std::string frames_text(void* const* frames, int count);
 std::string address(const void* where);
 

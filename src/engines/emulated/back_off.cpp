@@ -1,4 +1,4 @@
-// The directions that rest.
+// The list of directions that back off.
 #include "engines/emulated/back_off.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace baton::engines::emulated {
 namespace {
 constexpr std::int64_t ns_per_ms = 1'000'000;
 
-// Milliseconds since the epoch wrap after 49 days; spans are far shorter, so the difference is
+// Milliseconds since the epoch wrap after 49 days. Pauses are far shorter, so the difference is
 // right.
 std::int32_t until(std::uint32_t wake_ms, std::uint32_t now_ms) noexcept {
   return static_cast<std::int32_t>(wake_ms - now_ms);

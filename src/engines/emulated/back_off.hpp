@@ -1,7 +1,7 @@
-// BackOffs: directions that rest for a while, because trying again at once could only burn CPU:
-// accept without a free descriptor, connect to a full backlog, readiness that turns out empty again
-// and again. Meanwhile nothing of them is watched; the engine's wait ends when the first is to
-// wake. Full UNIX sockets are in the list, too: they are watched, and tried again now and then.
+// BackOffs: directions that pause, because trying again at once would only burn CPU: accept without
+// a free descriptor, connect to a full backlog, readiness that turns out empty again and again.
+// Meanwhile they are not watched; the engine's wait ends when the first is due. Full UNIX stream
+// sockets are in the list, too: they are watched, and tried again now and then.
 //
 // The list is linked through the directions, so that nothing is allocated. It is searched only when
 // one of them is due.
@@ -23,21 +23,20 @@ class BackOffs {
  public:
   BackOffs(const os::System& system, const ChunkedTable<Record>& records, bool concurrent) noexcept;
 
-  /// The direction is due in `span_ms`. False: it was in the list already. REQUIRES: its mutex held
-  /// (taken before ours).
+  /// The direction is due in `span_ms`. False: it was in the list already. REQUIRES: its mutex is
+  /// held (taken before ours).
   bool add(const Record& record, Direction& direction, std::uint32_t span_ms) noexcept;
   void remove(const Record& record, Direction& direction) noexcept;
 
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
-  /// When the first is due, or earlier: one that was due first may have been removed.
+  /// When the first is due, or earlier: the one that was due first may have been removed.
   [[nodiscard]] Deadline next() noexcept;
 
-  /// The next operation that is due now, one for each call: false when there is none (left). Only
-  /// the leader.
+  /// Takes the next direction that is due now; false when there is none (left). Only the leader.
   bool take_due(Record*& record, Direction*& direction) noexcept;
 
  private:
-  // A direction's name in the list: its record's index and which of the two; 0 is none.
+  // A direction's name in the list: twice its record's index, plus 1 for `out`, plus 1; 0 is none.
   static std::uint32_t name_of(const Record& record, const Direction& direction) noexcept {
     return record.index * 2 + (&direction == &record.out ? 1U : 0U) + 1;
   }

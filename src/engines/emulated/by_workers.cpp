@@ -1,11 +1,11 @@
-// The emulated engine's operations that workers do: files, streams without readiness, a blocking
-// connect, a close that may block.
+// The operations of the emulated engine that workers do: files, streams without readiness, a
+// blocking connect, a close that may block.
 //
-// Order: see FileOrder. Operations that may not go yet wait in the queue of their direction.
+// Order: see FileOrder. Operations that may not start yet wait in the queue of their direction.
 //
-// A direction's queue holds the operations that wait. A worker's operation is in no queue of the
-// engine. When a worker is done, the leader takes the operation back and sees what may go next, so
-// only the threads that use the engine touch directions.
+// A direction's queue holds the operations that wait. An operation that a worker has is in no queue
+// of the engine. When the worker is done, the leader takes the operation from the pool and starts
+// what may go next, so only the threads that use the engine touch directions.
 #include <errno.h>
 
 #include "base/assert.hpp"
@@ -23,7 +23,8 @@ Submission EmulatedEngine::submit_to_workers(Operation& operation, Record& recor
       os::LockGuard guard{direction.mutex, system_, concurrent_};
       progress(operation) = Progress{};
     }
-    // Without the lock: copying out of the page cache takes its time, and others may do the same.
+    // Without the lock: copying out of the page cache takes time, and other threads may do the
+    // same.
     if (try_file(operation, record)) {
       Performer::settle_pooled(operation);
       return Submission::completed;
@@ -47,11 +48,11 @@ Submission EmulatedEngine::submit_to_workers(Operation& operation, Record& recor
   }
   if (failed.empty()) return Submission::pending;
   failed.erase(operation);
-  BATON_ASSERT(failed.empty());  // held ones wait for workers, so there are some
+  BATON_ASSERT(failed.empty());  // queued ones wait for running jobs, so there is a worker
   return Submission::completed;
 }
 
-// close(2) by the thread that asks, unless it may block. The handle is detached.
+// close(2) by the calling thread, unless it may block. The handle is detached.
 Submission EmulatedEngine::submit_close(Operation& operation) noexcept {
   const Handle& handle = *operation.handle();
   if (!handle.owned()) {
@@ -68,7 +69,7 @@ Submission EmulatedEngine::submit_close(Operation& operation) noexcept {
   OperationQueue failed;
   give_to_worker(operation, closing_, failed);
   if (failed.empty()) return Submission::pending;
-  // No thread to be had: a close that may block is better than a descriptor that leaks.
+  // No thread can be started: a close that may block is better than a descriptor that leaks.
   failed.erase(operation);
   operation.finish(close_by_call(system_, handle.native()));
   return Submission::completed;
@@ -107,7 +108,7 @@ void EmulatedEngine::take_from_workers(OperationQueue& completed) noexcept {
     direction.order.ended(operation);
     leave(operation, nullptr);
     completed.push_back(operation);
-    // Nothing is held up by a connect: what stands in the queue there waits for readiness.
+    // A connect holds nothing up: the operations in its queue wait for readiness.
     if (operation.kind() != OperationKind::connect) dispatch(direction, completed);
   }
 }

@@ -1,5 +1,5 @@
-// The emulated engine: queues, readiness, cancellation. See the header for the idea; the system
-// calls are in perform.cpp, work.cpp and common/file_calls.cpp, the path through the workers in
+// The emulated engine: queues, readiness, cancellation. The header explains it. The system calls
+// are in perform.cpp, work.cpp and common/file_calls.cpp, the path through the workers in
 // by_workers.cpp.
 #include "engines/emulated/emulated_engine.hpp"
 
@@ -20,7 +20,8 @@
 namespace baton::engines::emulated {
 namespace {
 
-/// One busy descriptor must not keep the others waiting: after so many calls it is reported again.
+/// Calls for one descriptor in a row: a busy one must not keep the others waiting. It is reported
+/// again.
 constexpr unsigned calls_max = 32;
 constexpr std::int64_t log_every_ns = 10'000'000'000;
 
@@ -46,7 +47,7 @@ constexpr EngineInfo facts() {
   return info;
 }
 
-// A strategy that hands over is no reason to end what is pending when its thread leaves.
+// A strategy that hands over does not have to end pending operations when its thread leaves.
 LeaderRule leader_rule(const WaitStrategyInfo& wait) noexcept {
   if (wait.any_thread_waits) return LeaderRule::any;
   return wait.hands_over ? LeaderRule::steady : LeaderRule::pinned;
@@ -72,7 +73,7 @@ bool tries_first(const Operation& operation) noexcept {
   return !is_input(operation) || waits_for_both(operation) || !operation.handle()->readable();
 }
 
-// A stream that gave less than there was room for has no more for now.
+// A stream that gave less than there was room for has no more data for now.
 bool was_short(const Operation& operation) noexcept {
   return operation.kind() == OperationKind::read_stream && remaining_bytes(operation) > 0;
 }
@@ -176,19 +177,17 @@ void EmulatedEngine::detach(Handle& handle) noexcept {
   record.fd = invalid_handle;
 }
 
-// -- starting -------------------------------------------------------------------------------------
-
 // -- the fast path -------------------------------------------------------------------------------
 //
-// The functions are many and short so that the fast path saves no registers and takes no locks that
-// it does not need.
+// The functions are many and short so that the fast path saves no registers and takes only the
+// locks that it needs.
 
-// For a stream: one buffer that is there already, and no larger than one call moves.
+// For a stream: one buffer, present already, and not larger than one call moves.
 inline bool EmulatedEngine::fits_one_call(const Operation& operation, unsigned special) noexcept {
   return (operation.flags() & special) == 0 && operation.buffer().size - 1 < limits::transfer_max;
 }
 
-// No queued bytes come before.
+// No queued bytes go before it.
 inline bool EmulatedEngine::may_send_fast(const Record& record) noexcept {
   return record.fast && record.out.queue.empty() && !record.out.asleep;
 }
@@ -233,7 +232,7 @@ inline bool EmulatedEngine::queue_watched(Operation& operation, Record& record) 
   constexpr unsigned special = Operation::vectored | Operation::pooled;
   if (BATON_UNLIKELY(!fits_one_call(operation, special | Operation::until)) &&
       (!fits_one_call(operation, special) ||
-       operation.bytes() > 0)) {  // may have the delimiter already
+       operation.bytes() > 0)) {  // may contain the delimiter already
     return false;
   }
   if (BATON_UNLIKELY(!record.fast_in) && !watch_borrowed(record)) return false;
@@ -250,8 +249,8 @@ inline bool EmulatedEngine::queue_watched(Operation& operation, Record& record) 
   return true;
 }
 
-// It is watched for each read anew. A report that comes at once finds the mutex locked until the
-// read is in the queue.
+// A borrowed descriptor is armed anew for each read. A report that comes at once finds the mutex
+// locked until the read is in the queue.
 bool EmulatedEngine::watch_borrowed(const Record& record) noexcept {
   if (record.owned || !record.fast || record.in.asleep) return false;
   std::error_code error;
@@ -298,7 +297,7 @@ Submission EmulatedEngine::write_otherwise(Operation& operation, Record& record,
   return submit_generally(operation, sent != Sent::full);
 }
 
-// A part is on its way: the rest stands in the queue before anybody else may write.
+// A part is sent: the rest must be in the queue before another thread may write.
 Submission EmulatedEngine::queue_rest(Operation& operation, Record& record) noexcept {
   OperationQueue completed;
   progress(operation) = Progress{};
@@ -342,7 +341,7 @@ inline EmulatedEngine::Sent EmulatedEngine::sent(Operation& operation, Record& r
   operation.set_bytes(static_cast<std::size_t>(moved));
   operation.finish(0);
   if (BATON_LIKELY(operation.bytes() == size)) return Sent::done;
-  if (moved == 0) return Sent::nothing;  // the slow path knows what that means
+  if (moved == 0) return Sent::nothing;  // the slow path interprets that
   return operation.has(Operation::exactly) ? Sent::partly : Sent::done;
 }
 
@@ -384,7 +383,8 @@ inline bool EmulatedEngine::receive_fast(Record& record, OperationQueue& complet
   const MutableBuffer buffer = front->buffer();
   const ssize_t moved = system_.recv(record.fd, buffer.data, buffer.size, MSG_DONTWAIT);
   if (BATON_UNLIKELY(moved < 0)) {
-    // Once more by the slow path, which knows what to make of these. Other errors are told once.
+    // The slow path tries these again and interprets the error. Other errors are reported only
+    // once.
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
     front->finish(errno);
   } else {
@@ -395,7 +395,8 @@ inline bool EmulatedEngine::receive_fast(Record& record, OperationQueue& complet
   return true;
 }
 
-// A read that may go on (exactly, until): it stays watched, and in the queue, until it is complete.
+// A read that may continue (exactly, until). It stays watched, and in the queue, until it is
+// complete.
 bool EmulatedEngine::receive_whole(Record& record, Operation& front,
                                    OperationQueue& completed) noexcept {
   if (!record.fast_in || !fits_one_call(front, Operation::vectored | Operation::pooled))
@@ -421,13 +422,13 @@ inline void EmulatedEngine::take_received(Record& record, Operation& front,
   progress(front).owner = nullptr;
   record.in.queue.pop_last();
   completed.push_back(front);
-  // Output may have been watched for one that waited for both.
+  // Output may have been watched for a wait_ready for both.
   if (BATON_UNLIKELY(!record.owned) && demux_->is_watched(record.index)) let_go(record, record.in);
 }
 
-// Takes as many datagrams as wait and have come, but only a few for the sake of other sockets.
-// False: the slow path has to look. A watched socket is reported again, so nothing need be done
-// for the rest.
+// Completes queued reads while datagrams arrive, but only a few of them, for the sake of other
+// sockets. False: the slow path has to continue. A watched socket is reported again, so the rest
+// needs no action.
 bool EmulatedEngine::receive_datagrams(Record& record, OperationQueue& completed) noexcept {
   BATON_DASSERT(!concurrent_);
   if (!record.fast_in) return false;
@@ -450,14 +451,15 @@ Submission EmulatedEngine::submit_generally(Operation& operation, bool try_first
   if (operation.kind() == OperationKind::close) return submit_close(operation);
   Record& record = record_of(operation);
   Direction& direction = direction_of(record, operation);
-  // relaxed: set before the first operation, or by a watch that failed, which the queue then shows.
+  // relaxed: set before the first operation, or by a failed watch, whose effect on the queue is
+  // guarded by the mutex.
   const bool by_workers = record.by_workers.load(std::memory_order_relaxed);
   switch (operation.kind()) {
     case OperationKind::read_file:
     case OperationKind::write_file:
     case OperationKind::sync_file:
       if (by_workers) return submit_to_workers(operation, record, direction);
-      // The kernel's answer for sockets and pipes.
+      // The kernel answers the same for sockets and pipes.
       operation.finish(operation.kind() == OperationKind::sync_file ? EINVAL : ESPIPE);
       return Submission::completed;
     case OperationKind::read_stream:
@@ -465,7 +467,7 @@ Submission EmulatedEngine::submit_generally(Operation& operation, bool try_first
       if (by_workers) return submit_to_workers(operation, record, direction);
       return submit_watched(operation, record, direction, try_first);
     case OperationKind::connect:
-      // A borrowed socket in blocking mode: connect knows no MSG_DONTWAIT.
+      // A borrowed socket in blocking mode: connect has no MSG_DONTWAIT.
       if (!by_workers && !operation.handle()->nonblocking()) {
         return submit_to_workers(operation, record, direction);
       }
@@ -480,8 +482,8 @@ Submission EmulatedEngine::submit_generally(Operation& operation, bool try_first
   return submit_watched(operation, record, direction, true);
 }
 
-// Cancelled before it was visible. REQUIRES: the mutex of its direction, so that either this sees
-// the mark or the cancel sees the operation.
+// The operation was cancelled before it became visible. REQUIRES: the mutex of its direction, so
+// that either this sees the mark or the cancel sees the operation.
 bool EmulatedEngine::refused(Operation& operation) noexcept {
   if (!operation.cancel_asked()) return false;
   operation.finish(ECANCELED);
@@ -491,8 +493,8 @@ bool EmulatedEngine::refused(Operation& operation) noexcept {
 
 // -- datagrams to several peers -------------------------------------------------------------------
 //
-// A UNIX datagram waits in the queue of its peer, so one whose queue is full says nothing of the
-// others.
+// A UNIX datagram waits in the queue of its peer, so a full queue of one peer says nothing about
+// the others.
 
 bool EmulatedEngine::waits_for_its_peer(const Operation& operation) noexcept {
   if (operation.kind() != OperationKind::write_datagram) return false;
@@ -500,13 +502,13 @@ bool EmulatedEngine::waits_for_its_peer(const Operation& operation) noexcept {
   return peer == nullptr || peer->family() == AddressFamily::unix_domain;
 }
 
-// REQUIRES: both wait for their peer.
+// REQUIRES: both wait for a peer.
 bool EmulatedEngine::goes_to_the_same(const Operation& a, const Operation& b) noexcept {
   if (a.endpoint() == nullptr || b.endpoint() == nullptr) return a.endpoint() == b.endpoint();
   return *a.endpoint() == *b.endpoint();
 }
 
-// The first, and all behind it that go to its peer.
+// The first operation, and all behind it that have the same peer.
 void EmulatedEngine::set_aside(OperationList& queue, OperationList& refused) noexcept {
   Operation& first = *queue.front();
   for (Operation* each = &first; each != nullptr;) {
@@ -517,7 +519,7 @@ void EmulatedEngine::set_aside(OperationList& queue, OperationList& refused) noe
   }
 }
 
-// What goes to one peer keeps its order.
+// Datagrams to one peer keep their order.
 bool EmulatedEngine::passes(const Operation& operation, const OperationList& queue) noexcept {
   if (!waits_for_its_peer(operation)) return false;
   for (const Operation* each = queue.front(); each != nullptr; each = OperationList::next(*each)) {
@@ -558,7 +560,7 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
   return Submission::completed;
 }
 
-// A file without readiness answers at once.
+// A file without readiness is answered at once.
 Submission EmulatedEngine::submit_unwatchable(Operation& operation, Direction& direction) noexcept {
   os::LockGuard guard{direction.mutex, system_, concurrent_};
   progress(operation) = Progress{};
@@ -595,7 +597,8 @@ void EmulatedEngine::handle_generally(std::uint32_t index, Interest ready,
 void EmulatedEngine::handle(Record& record, Direction& direction, bool woken,
                             OperationQueue& completed) noexcept {
   os::LockGuard guard{direction.mutex, system_, concurrent_};
-  // A report taken before the handle was detached; for a successor it is a hint too much.
+  // The report was taken before the handle was detached. For a new handle with this index it is a
+  // spurious hint.
   if (!record.watchable || record.by_workers.load(std::memory_order_relaxed)) return;
   if (direction.asleep && !woken) return;
   const Cause cause = woken && !direction.asleep ? Cause::look : Cause::report;
@@ -607,14 +610,13 @@ void EmulatedEngine::handle(Record& record, Direction& direction, bool woken,
   settle(record, direction, cause, true, completed);
 }
 
-// Tries as long as there is sense in it, and leaves the direction in one of the states of the
-// invariant.
+// Tries as long as it makes sense, and leaves the direction in one of the states of the invariant.
 void EmulatedEngine::settle(Record& record, Direction& direction, Cause cause, bool try_first,
                             OperationQueue& completed) noexcept {
   const bool by_leader = cause != Cause::start;
   bool said_to_be_ready = cause == Cause::report;
-  // Over a level strategy one turn; over an edge one as many as it finds itself ready again, which
-  // what is queued bounds, and back-off when it is no good.
+  // One turn with a level-triggered strategy. With an edge-triggered one, as many turns as the
+  // descriptor is found ready again: the queue bounds them, and the back-off if they are fruitless.
   for (;;) {
     Ran ran = Ran::blocked;
     if (try_first) {
@@ -634,7 +636,8 @@ void EmulatedEngine::settle(Record& record, Direction& direction, Cause cause, b
           look_later(record, direction, by_leader);
           return;
         }
-        // There was room for a part. The strategy reports more room only after a call in vain.
+        // There was room for a part. The strategy reports more room only after a call that answered
+        // EAGAIN.
         try_first = true;
         said_to_be_ready = false;
         break;
@@ -703,7 +706,7 @@ EmulatedEngine::Ran EmulatedEngine::run_queue(Record& record, Direction& directi
         break;
       case Outcome::partial:
         direction.failures = 0;
-        // Of merged writes a part may have been enough for all of them.
+        // A part of merged writes may have been enough for all of them.
         return direction.queue.empty() ? Ran::empty : Ran::more;
       case Outcome::again:
         if (!waits_for_its_peer(front)) return Ran::blocked;
@@ -750,13 +753,13 @@ void EmulatedEngine::rest(Record& record, Direction& direction, std::uint32_t sp
   drop(record, direction);
   direction.asleep = true;
   back_offs_.add(record, direction, span_ms);
-  // A leader that waits does not know of the time to wake up yet.
+  // A waiting leader does not know the time to wake up yet.
   if (!by_leader && concurrent_) demux_->interrupt();
 }
 
-// A UNIX stream that is full tells nothing when its peer has shut its reading side, or the program
-// the writing side (shutdown(2)), although a write fails from then on (EPIPE), and one that blocks
-// ends. So the write is tried again now and then.
+// A full UNIX stream reports nothing when its peer shuts its reading side, or the program the
+// writing side (shutdown(2)). From then on a write fails (EPIPE), and a blocking write would end.
+// The write is therefore tried again now and then.
 void EmulatedEngine::look_later(Record& record, Direction& direction, bool by_leader) noexcept {
   constexpr std::uint32_t span_ms = 500;
   if (!may_end_unheard(record, direction)) return;
@@ -779,12 +782,12 @@ bool EmulatedEngine::may_end_unheard(const Record& record, Direction& direction)
   return direction.is_unix;
 }
 
-// EPERM: files without readiness (devices such as /dev/null, what else epoll refuses): their
-// streams are the workers', and they are always "ready". Everything else - ENOMEM, ENOSPC
+// EPERM: files without readiness (devices such as /dev/null, other files that epoll refuses).
+// Workers do their streams, and they are always "ready". Every other error - ENOMEM, ENOSPC
 // (fs.epoll.max_user_watches), EBADF, errc::descriptor_out_of_range - is the operations' outcome.
 void EmulatedEngine::fail_all(Record& record, Direction& direction, std::error_code error,
                               OperationQueue& completed) noexcept {
-  // A filter may refuse the call for a socket.
+  // For a socket EPERM comes from a filter.
   const bool no_readiness =
       error == std::errc::operation_not_permitted && !is_socket(*direction.queue.front()->handle());
   if (no_readiness) record.by_workers.store(true, std::memory_order_relaxed);
@@ -806,7 +809,7 @@ void EmulatedEngine::fail_all(Record& record, Direction& direction, std::error_c
   dispatch(direction, completed);
 }
 
-// No operation of either direction needs to be reported this one's readiness.
+// No operation of either direction waits for this direction's readiness.
 bool EmulatedEngine::droppable(const Record& record, const Direction& direction) noexcept {
   const bool for_both =
       &direction == &record.out && record.both_waiting.load(std::memory_order_relaxed) > 0;
@@ -818,13 +821,13 @@ void EmulatedEngine::drop(Record& record, const Direction& direction) noexcept {
   if (droppable(record, direction)) demux_->drop(record.index, interest_of(record, direction));
 }
 
-// The queue is empty. An owned descriptor stays watched for the next operation; the owner of a
+// The queue is empty. An owned descriptor stays watched for the next operation. The owner of a
 // borrowed one may close it from now on.
 void EmulatedEngine::let_go(Record& record, Direction& direction) noexcept {
   if (record.owned) return;
   if (droppable(record, direction)) demux_->let_go(record.index, interest_of(record, direction));
   if (&direction == &record.out) return;
-  // Output may have been watched for an operation that waited for both.
+  // Output may have been watched for a wait_ready for both.
   os::LockGuard guard{record.out.mutex, system_, concurrent_};
   if (!record.out.queue.empty() || !droppable(record, record.out)) return;
   demux_->let_go(record.index, Interest::out);
@@ -832,9 +835,9 @@ void EmulatedEngine::let_go(Record& record, Direction& direction) noexcept {
 
 // -- waiting for both -----------------------------------------------------------------------------
 
-// Answers those that wait for both wherever they stand in the queue, and has output watched for the
-// rest. A start asks for `only` its own operation, since it has no way to hand out the others; for
-// them there is a report under way.
+// Completes the wait_ready operations for both directions, wherever they are in the queue, and has
+// output watched for the others. A start passes `only` its own operation, since it cannot deliver
+// others; the leader completes those by the next report.
 void EmulatedEngine::settle_both(Record& record, Direction& in, Operation* only,
                                  OperationQueue& completed) noexcept {
   if (!record.watchable) return;
@@ -854,7 +857,7 @@ void EmulatedEngine::settle_both(Record& record, Direction& in, Operation* only,
   if (in.queue.empty()) let_go(record, in);
 }
 
-// With an error: ends `only`, or all that wait for both. Without: ends those that need not wait.
+// With an error: ends `only`, or all that wait for both. Without: ends those that are ready.
 void EmulatedEngine::answer_both(Record& record, Direction& in, Operation* only,
                                  std::error_code error, OperationQueue& completed) noexcept {
   Operation* next = nullptr;
@@ -886,7 +889,7 @@ CancelAnswer EmulatedEngine::cancel_at(Operation& operation, Record* record,
   os::LockGuard guard{direction.mutex, system_, concurrent_};
   if (progress(operation).owner != &direction) return CancelAnswer::too_late;
   if (progress(operation).place == Place::worker) {
-    // A close is on its way to the end anyhow.
+    // A close runs to its end in any case.
     if (record == nullptr || !workers_.cancel(operation)) return CancelAnswer::requested;
     direction.order.ended(operation);
   } else {
@@ -899,7 +902,7 @@ CancelAnswer EmulatedEngine::cancel_at(Operation& operation, Record* record,
     dispatch(direction, failed);
     BATON_ASSERT(failed.empty());  // only a first job can be refused, and there was one
   } else if (direction.queue.empty()) {
-    // The next operation need not wait for the end of another one's rest.
+    // The next operation need not wait for the end of another one's back-off.
     back_offs_.remove(*record, direction);
     direction.asleep = false;
     let_go(*record, direction);
@@ -916,8 +919,8 @@ void EmulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcept
   const auto visit = [&](std::uint32_t index, Interest ready)
                          __attribute__((always_inline)) { handle(index, ready, completed); };
   demux_->wait_for_each(reports_, until, visit);
-  // Also with something in hand: the interrupt of what workers have finished may be used up, and
-  // then nothing makes the descriptor readable.
+  // Also with results in hand: the workers' interrupt may be consumed, and then nothing makes the
+  // descriptor readable.
   take_what_is_due(completed);
 }
 
@@ -933,7 +936,7 @@ Deadline EmulatedEngine::earliest(Deadline deadline) noexcept {
 void EmulatedEngine::wake_due(OperationQueue& completed) noexcept {
   Record* record = nullptr;
   Direction* direction = nullptr;
-  // Ends: what rests again does so for a millisecond at least.
+  // This ends: a direction that backs off again does so for at least a millisecond.
   while (back_offs_.take_due(record, direction)) handle(*record, *direction, true, completed);
 }
 
@@ -953,7 +956,7 @@ void EmulatedEngine::count_shortage(const Operation& accept) noexcept {
                 "accept on descriptor " + std::to_string(accept.handle()->native()) +
                     " rests: " + accept.error().message());
   } catch (const std::exception&) {
-    // No memory for a line of log: it is not worth more.
+    // No memory for a line of the log: drop it.
   }
 }
 

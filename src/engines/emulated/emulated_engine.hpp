@@ -1,29 +1,29 @@
-// EmulatedEngine: completion out of readiness (the paper's SELECT_Provider, 000 section 11.3). An
-// operation is queued at its handle, the Demultiplexer waits for readiness, and the leader, which
-// handles the report, makes the system call.
+// EmulatedEngine: completions made from readiness (the paper's SELECT_Provider, 000 section 11.3).
+// An operation is queued at its handle, the Demultiplexer waits for readiness, and the leader,
+// which handles the report, makes the system call.
 //
 // How system calls are saved
 //
-//   - A write is tried at once, in submit: there is nearly always room. It waits only on EAGAIN.
-//   - A read is not tried: there is nearly never data yet. It is watched, and as registrations of
-//     owned descriptors stand for good, that costs nothing; the report then brings the call. So an
-//     echo is one receive, one send, and a share of a wait.
+//   - A write is tried at once, in submit: usually there is room. It waits only on EAGAIN.
+//   - A read is not tried: usually there is no data yet. It is watched, which costs nothing because
+//     registrations of owned descriptors persist; the report then makes the call. So an echo takes
+//     one receive, one send, and a share of a wait.
 //   - A registration is dropped by a report that finds no operation waiting, and not earlier.
-//   - A borrowed descriptor is watched for one report at a time, where the strategy can; else it is
-//     registered by each operation that waits, and removed after it.
-//   - Queued writes go in one sendmsg; several queued reads are served by one report while data
-//     lasts: after a short read there is no more, and the next report will tell when there is.
-// The Demultiplexer makes all strategies look level-triggered: of an edge strategy it asks the
-// descriptor itself, and `watch` may answer that it is ready already.
+//   - A borrowed descriptor is watched for one report at a time, if the strategy can; else each
+//     operation that waits registers it and removes it afterwards.
+//   - Queued writes go in one sendmsg. One report serves several queued reads while data lasts:
+//     after a short read there is no more, and the next report tells when there is.
+// The Demultiplexer makes all strategies look level-triggered: with an edge-triggered strategy it
+// polls the descriptor itself, and `watch` may answer that it is ready already.
 //
-// An operation must never wait for a report that was not asked for. The
-// invariant, whenever a direction's mutex is free: its queue is empty, or the direction is watched,
-// or it rests (BackOffs) and will be woken, or a worker has an operation whose end makes the queue
-// go on. Every function that leaves something in a queue ends in settle() or dispatch().
+// An operation must never wait for a report that was not asked for. The invariant, whenever a
+// direction's mutex is free: its queue is empty, or the direction is watched, or it is in BackOffs
+// and will be woken, or a worker has an operation whose end lets the queue go on. Every function
+// that leaves something in a queue ends in settle() or dispatch().
 //
 // Locks, in the order in which they are taken: Record::in.mutex, Record::out.mutex, then one of the
-// workers', the back-offs', the demultiplexer's. With EngineOptions::concurrent false only the
-// workers' are real. Nothing blocks under them.
+// workers', the back-offs', the demultiplexer's. If EngineOptions::concurrent is false, only the
+// workers' are real. Nothing blocks while they are held.
 #pragma once
 
 #include <array>
@@ -68,24 +68,24 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
 
  private:
   enum class Ran : std::uint8_t {
-    empty,    ///< the queue is
+    empty,    ///< the queue is empty
     blocked,  ///< EAGAIN
-    more,     ///< not known; a level-triggered strategy will tell
-    back_off  ///< the first wants to rest
+    more,     ///< not known; a level-triggered strategy will report it
+    back_off  ///< the first operation has to back off
   };
   enum class Cause : std::uint8_t {
     start,   ///< of an operation, by any thread
-    report,  ///< readiness, or the end of a rest; by the leader
-    look     ///< without either; by the leader
+    report,  ///< readiness, or the end of a back-off; by the leader
+    look     ///< neither of these; by the leader
   };
 
   // The fast path: a read with one buffer or a write, on a socket with an empty queue. Each is one
   // check and one system call. Every other case takes the slow path.
   enum class Sent : std::uint8_t {
     done,
-    partly,  ///< what was sent is recorded; the rest goes before what others write
+    partly,  ///< the bytes sent are recorded; the rest goes before other writes
     nothing,
-    full  ///< nothing, for there is no room
+    full  ///< nothing was sent: there is no room
   };
   [[gnu::always_inline]] static bool fits_one_call(const Operation& operation,
                                                    unsigned special) noexcept;
@@ -202,15 +202,15 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   const std::unique_ptr<demux::Demultiplexer> demux_;
   const bool tells_room_after_try_ = demux_->info().tells_room_after_try;
 
-  os::Mutex table_mutex_;  // growing the table
+  os::Mutex table_mutex_;  // guards the growth of the table
   ChunkedTable<Record> records_;
   BackOffs back_offs_;
   Performer performer_;
   Direction closing_;                                // close operations that workers have
   std::array<Report, limits::reports_max> reports_;  // the leader's
   std::atomic<std::uint64_t> accept_backoffs_{0};
-  std::atomic<std::int64_t> log_again_ns_{0};  // the next line about a shortage, at the earliest
-  WorkerPool workers_;  // last: its threads are joined before anything else goes
+  std::atomic<std::int64_t> log_again_ns_{0};  // earliest time of the next line about a shortage
+  WorkerPool workers_;  // last: its threads are joined before anything else is destroyed
 };
 
 }  // namespace baton::engines::emulated

@@ -9,8 +9,8 @@
 
 namespace baton::engines {
 
-/// Opens it over the wait and interrupt strategies that options.config names. Works on every POSIX
-/// system that has one of them; a Failure is the strategy's.
+/// Opens the engine over the wait and interrupt strategies that options.config names. It works on
+/// every POSIX system that has one of them; a Failure is the strategy's.
 Result<std::unique_ptr<Engine>, Failure> open_emulated(const EngineOptions& options);
 
 }  // namespace baton::engines

@@ -2,12 +2,12 @@
 //
 // Three groups of descriptors
 //
-//   sockets            MSG_DONTWAIT always: it does not matter who owns it and which mode it is in.
+//   sockets            MSG_DONTWAIT always, whatever their owner and mode.
 //   pipes, terminals   Owned ones are non-blocking. A borrowed one may block, and keeps its mode:
 //                      engines/common/pipe_calls.cpp.
-//   listeners          accept has no MSG_DONTWAIT: a borrowed blocking one is looked at first, too.
+//   listeners          accept has no MSG_DONTWAIT: a borrowed blocking one is polled first, too.
 //
-// EINTR is `partial` everywhere: the caller goes on as after a short transfer.
+// EINTR is `partial` everywhere: the caller continues as after a short transfer.
 #include "engines/emulated/perform.hpp"
 
 #include <errno.h>
@@ -40,9 +40,9 @@ Outcome done(Operation& operation, int error) noexcept {
 }
 
 // The meaning of a failed transfer. EAGAIN (and EWOULDBLOCK, the same on Linux): not ready. EINTR:
-// once more. Everything else is the operation's outcome - ECONNRESET, EPIPE, ENOTCONN, ETIMEDOUT,
-// EHOSTUNREACH, ECONNREFUSED (a datagram's), EMSGSIZE, ENOBUFS and ENOMEM (the connection is kept),
-// EBADF, EFAULT, EINVAL, EIO, ENOSPC: reported, once.
+// retried. Everything else is the operation's outcome, reported once: ECONNRESET, EPIPE, ENOTCONN,
+// ETIMEDOUT, EHOSTUNREACH, ECONNREFUSED (of a datagram), EMSGSIZE, ENOBUFS and ENOMEM (the
+// connection is kept), EBADF, EFAULT, EINVAL, EIO, ENOSPC.
 Outcome failed(Operation& operation) noexcept {
   const int error = errno;
   if (error == EAGAIN || error == EWOULDBLOCK) return Outcome::again;
@@ -88,7 +88,7 @@ Outcome Performer::perform(Operation& operation) noexcept {
     case OperationKind::wait_ready:
       return wait_ready(operation);
     case OperationKind::shutdown:
-      // ENOTCONN, ENOTSOCK, EBADF: its outcome.
+      // ENOTCONN, ENOTSOCK, EBADF: the outcome.
       return done(operation,
                   system_.shutdown(operation.handle()->native(), SHUT_WR) == 0 ? 0 : errno);
     case OperationKind::read_file:
@@ -184,11 +184,11 @@ Outcome Performer::perform_merged(OperationList& queue, OperationQueue& complete
   const bool alone = keeps_records(system_, *queue.front()->handle());
   for (Operation* each = alone ? nullptr : queue.front(); each != nullptr && count < pieces.size();
        each = OperationList::next(*each)) {
-    // One with nothing to move is for perform() when it is the first.
+    // An operation with nothing to move is left to perform(), when it is the first.
     if (each->kind() != OperationKind::write_stream || remaining_bytes(*each) == 0) break;
     const std::size_t more = remaining(*each, std::span{pieces}.subspan(count));
     for (std::size_t end = count + more; count < end; ++count) tried += pieces[count].iov_len;
-    // The system takes no more at once; what is behind must not come before the rest of this.
+    // The system takes no more at once, and later bytes must not go before the rest of these.
     if (tried >= limits::transfer_max / 2) break;
   }
   if (count <= 1) {
@@ -198,14 +198,14 @@ Outcome Performer::perform_merged(OperationList& queue, OperationQueue& complete
   }
   const ssize_t sent = send(*queue.front()->handle(), pieces.data(), count);
   if (sent < 0) {
-    const Outcome outcome = failed(*queue.front());  // the others meet the error themselves
+    const Outcome outcome = failed(*queue.front());  // the others get it themselves
     if (outcome == Outcome::done) completed.push_back(queue.pop_front());
     return outcome;
   }
   return share_out(queue, static_cast<std::size_t>(sent), tried, completed);
 }
 
-// To each its part, in order. An operation that got nothing stays as it was.
+// Gives each operation its part, in order. An operation that got nothing stays as it was.
 Outcome Performer::share_out(OperationList& queue, std::size_t sent, std::size_t tried,
                              OperationQueue& completed) noexcept {
   BATON_ASSERT(sent <= tried);
@@ -222,8 +222,8 @@ Outcome Performer::share_out(OperationList& queue, std::size_t sent, std::size_t
 
 // -- datagrams ------------------------------------------------------------------------------------
 
-// One piece, as usual, goes without a message header, which the system would copy in and out: some
-// 100 ns of each call.
+// A datagram usually has one piece and goes without a message header, which the system would copy
+// in and out: some 100 ns per call.
 ssize_t Performer::receive_from(Operation& operation) noexcept {
   const NativeHandle socket = operation.handle()->native();
   Endpoint* const peer = operation.endpoint();
@@ -285,12 +285,12 @@ Outcome Performer::write_datagram(Operation& operation) noexcept {
 
 // -- connections ----------------------------------------------------------------------------------
 
-// The side at fault decides:
+// The outcome depends on the side at fault:
 //   the listener   EBADF, EINVAL, ENOTSOCK, EOPNOTSUPP, EFAULT: broken, the accept ends
-//   this process   EMFILE, ENFILE, ENOBUFS, ENOMEM, a full table of handles: it rests
-//   the peer       ECONNABORTED, EPROTO, EPERM (a firewall), and errors of the network that Linux
-//                  hands on from the new socket (ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET,
-//                  EHOSTUNREACH, ENETUNREACH): the next one, please - but not for ever at once
+//   this process   EMFILE, ENFILE, ENOBUFS, ENOMEM, a full table of handles: it backs off
+//   the peer       ECONNABORTED, EPROTO, EPERM (a firewall), and network errors that Linux passes
+//                  on from the new socket (ENETDOWN, ENOPROTOOPT, EHOSTDOWN, ENONET, EHOSTUNREACH,
+//                  ENETUNREACH): the next connection is tried, a few times at once
 Outcome Performer::accept(Operation& operation) noexcept {
   constexpr int tries_max = 8;
   const Handle& handle = *operation.handle();
@@ -314,7 +314,7 @@ Outcome Performer::accept(Operation& operation) noexcept {
       operation.set_bytes(static_cast<std::size_t>(accepted));
       return done(operation, 0);
     }
-    operation.finish(errno);  // what the rest is for, until it is over
+    operation.finish(errno);  // the reason of the back-off, until it is over
     switch (operation.error_value()) {
       case EAGAIN:
         return Outcome::again;
@@ -334,20 +334,19 @@ Outcome Performer::accept(Operation& operation) noexcept {
       case ENOMEM:
         return Outcome::back_off;
       default:
-        // A blocking listener must be looked at before it is asked again.
+        // A blocking listener must be polled before it is called again.
         if (!handle.nonblocking()) return Outcome::partial;
     }
   }
   return Outcome::back_off;
 }
 
-// The first call asks the system; a report then tells that there is an answer, which SO_ERROR
-// holds. A report may be left over from something earlier, so success is believed when there is a
-// peer.
-//   EINPROGRESS, EINTR   under way
+// The first call starts the connection; a report then tells that SO_ERROR holds the outcome. The
+// report may be left over from something earlier, so success counts only if there is a peer.
+//   EINPROGRESS, EINTR   in progress
 //   EAGAIN               UNIX: the listener's backlog is full. No readiness tells when it has room,
-//                        so it is tried again after a rest, as a blocking connect would wait
-//   everything else      its outcome (ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, EISCONN, EALREADY,
+//                        so it is tried again after a pause, as a blocking connect would wait
+//   everything else      the outcome (ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, EISCONN, EALREADY,
 //                        ENOENT, EACCES, EPERM, EAFNOSUPPORT, EINVAL, EBADF, ENOTSOCK)
 Outcome Performer::connect(Operation& operation) noexcept {
   const NativeHandle fd = operation.handle()->native();
@@ -363,9 +362,9 @@ Outcome Performer::connect(Operation& operation) noexcept {
     begun = true;
     return Outcome::again;
   }
-  // Without a peer it is either under way still, or it has failed and another call - of a read that
-  // was started meanwhile - has been told why. Under way nothing is ready. If something
-  // is ready, ask again, because the answer may have come in between.
+  // Without a peer the connection is still in progress, or it has failed and another call, such as
+  // a read started meanwhile, has consumed the error. While it is in progress, the socket is not
+  // ready. If it is ready, ask again, because the answer may have come in between.
   for (bool answered = false;; answered = true) {
     int error = 0;
     socklen_t size = sizeof(error);
@@ -377,13 +376,12 @@ Outcome Performer::connect(Operation& operation) noexcept {
       return done(operation, 0);
     }
     if (errno != ENOTCONN) return done(operation, errno);
-    if (answered) return done(operation, ECONNABORTED);  // what a blocking connect says then
+    if (answered) return done(operation, ECONNABORTED);  // as a blocking connect answers then
     if (!ready_now(system_, fd, POLLOUT)) return Outcome::again;
   }
 }
 
-// A report is a hint, perhaps about the descriptor's predecessor: this one is answered only by a
-// look.
+// A report is a hint, perhaps about the descriptor's predecessor. Only a poll answers this one.
 Outcome Performer::wait_ready(Operation& operation) noexcept {
   short events = 0;
   if (operation.has(Operation::readable)) events |= POLLIN;

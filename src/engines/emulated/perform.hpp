@@ -1,5 +1,5 @@
-// Performer: makes the system call of an operation, such that it does not block - or, for workers,
-// such that it does - and tells what came of it. Knows no queues and no readiness.
+// Performer: makes the system call of an operation, non-blocking or, for workers, blocking, and
+// reports its outcome. Knows no queues and no readiness.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace baton::engines::emulated {
 
 enum class Outcome : std::uint8_t {
   done,     ///< complete; the outcome is recorded
-  partial,  ///< bytes were moved, or a signal came first; more is to do
+  partial,  ///< bytes were moved, or a signal interrupted the call; not complete
   again,    ///< not ready
   back_off  ///< readiness will not tell when it is worth trying again
 };
@@ -29,21 +29,22 @@ class Performer {
   Performer(const Performer&) = delete;
   Performer& operator=(const Performer&) = delete;
 
-  /// Zero bytes to move, or the delimiter already there: looked at once. True: complete.
+  /// Checks, on the first call only, for zero bytes to move or a delimiter that is already there.
+  /// True: complete.
   static bool needs_no_transfer(Operation& operation) noexcept;
 
   // -- without blocking (perform.cpp) ------------------------------------------------------------
 
   /// Every kind but files and close.
   Outcome perform(Operation& operation) noexcept;
-  /// The write_stream operations at the front of `queue` by one system call. Complete operations
-  /// move to `completed`, in order; `done` when all tried ones are complete. REQUIRES: the first is
-  /// one.
+  /// Does the write_stream operations at the front of `queue` by one system call. Complete
+  /// operations move to `completed`, in order; `done` when all that were tried are complete.
+  /// REQUIRES: the first is a write_stream.
   Outcome perform_merged(OperationList& queue, OperationQueue& completed) noexcept;
 
-  /// The whole list of a write by one call, of which nothing was written yet.
+  /// Sends the whole list of a write that has sent nothing yet, by one call.
   ssize_t send_list(const Operation& operation) noexcept;
-  /// perform() of these two.
+  /// perform() for these two kinds.
   Outcome read_datagram(Operation& operation) noexcept;
   Outcome write_datagram(Operation& operation) noexcept;
 
@@ -55,10 +56,10 @@ class Performer {
   // -- files, and what workers do (work.cpp) -----------------------------------------------------
 
   [[nodiscard]] const FileCalls& files() const noexcept { return files_; }
-  /// On a worker: what may block, to its end.
+  /// On a worker: does an operation that may block, to its end.
   void work(Operation& operation) noexcept;
 
-  /// Ends a pooled read: a block that holds nothing goes back.
+  /// Ends a pooled read: an empty block returns to the pool.
   static void settle_pooled(Operation& operation) noexcept;
 
  private:

@@ -1,9 +1,8 @@
 // The emulated engine's records of a handle and of an operation.
 //
-// A handle has two directions that do not know each other, so that reads and writes of one
-// connection run in two threads without meeting (full duplex): each has its lock and its queue.
-// The only thing between them is wait_ready for both, which waits in `in` (see
-// Record::both_waiting).
+// A handle has two independent directions, each with its lock and its queue, so that reads and
+// writes of one connection run in two threads without contention (full duplex). Only a wait_ready
+// for both connects them; it waits in `in` (see Record::both_waiting).
 #pragma once
 
 #include <atomic>
@@ -22,14 +21,14 @@ namespace baton::engines::emulated {
 
 struct Direction {
   os::Mutex mutex;
-  std::uint32_t next_sleeper = 0;  // BackOffs': its list
+  std::uint32_t next_sleeper = 0;  // of BackOffs: its list
   OperationList queue BATON_GUARDED_BY(mutex);
-  std::uint32_t wake_ms = 0;                                // BackOffs'
-  FileOrder order BATON_GUARDED_BY(mutex);                  // of what workers have
-  bool listed = false;                                      // BackOffs'
-  std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;    // in a row; see common/pauses.hpp
-  std::uint8_t asleep : 1 BATON_GUARDED_BY(mutex) = false;  // backs off: reports are not for it
-  // Whether it is a UNIX socket's; asked when a write first has to wait.
+  std::uint32_t wake_ms = 0;                                // of BackOffs
+  FileOrder order BATON_GUARDED_BY(mutex);                  // of the operations that workers have
+  bool listed = false;                                      // of BackOffs
+  std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;    // consecutive; see common/pauses.hpp
+  std::uint8_t asleep : 1 BATON_GUARDED_BY(mutex) = false;  // backs off: reports are ignored
+  // Whether it is a UNIX socket's; found out when a write first has to wait.
   std::uint8_t asked : 1 BATON_GUARDED_BY(mutex) = false;
   std::uint8_t is_unix : 1 BATON_GUARDED_BY(mutex) = false;
 };
@@ -43,22 +42,22 @@ struct Record {
   bool owned : 1 = true;
   bool watchable : 1 = false;  // known to the demultiplexer
   bool fast : 1 = false;       // a socket for EmulatedEngine::send_fast, receive_fast
-  /// Besides, input is watched, and stays so until it is dropped: a read need only be queued.
+  /// A fast record whose input stays watched until it is dropped: a read need only be queued.
   bool fast_in = false;
-  /// Never "would block" and never ready: done by workers. Found at attach, or by the first watch.
+  /// The file has no readiness: workers do its operations. Found at attach, or by the first watch.
   std::atomic<bool> by_workers{false};
-  std::atomic<bool> no_wait_writes{true};  // Performer::try_file's
-  /// wait_ready for both directions, in `in`; changed under in.mutex. While there is one, reports
-  /// of output without an operation of their own are for it.
+  std::atomic<bool> no_wait_writes{true};  // see FileCalls::try_now
+  /// Number of wait_ready operations for both directions, in `in`; changed under in.mutex. While
+  /// there is one, reports of output without an operation in `out` are for it.
   std::atomic<std::uint32_t> both_waiting{0};
 };
 static_assert(sizeof(Record) <= 80, "one per handle: idle connections should be cheap");
 
 enum class Place : std::uint8_t { queued, worker };
 
-/// The engine's part of an operation. `owner` tells, under the owner's mutex, that the operation is
-/// in the engine: it is set when the operation becomes visible and cleared when it leaves, so a
-/// cancel that comes before submit or after the end finds null (or what was there before, never
+/// The engine's part of an operation. `owner`, guarded by the owner's mutex, tells that the
+/// operation is in the engine: it is set when the operation becomes visible and cleared when it
+/// leaves. A cancel that comes before submit or after the end finds null (or an old value, never
 /// this direction).
 struct Progress {
   WorkerJob job;  // first: see WorkerJob

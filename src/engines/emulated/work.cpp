@@ -1,4 +1,4 @@
-// The work of the emulated engine's workers: files, and the blocking connect and close.
+// The blocking calls that the emulated engine's workers make: files, connect and close.
 #include <errno.h>
 
 #include "base/assert.hpp"
@@ -27,11 +27,11 @@ void Performer::work(Operation& operation) noexcept {
   }
 }
 
-// A borrowed socket in blocking mode. Its time-out for sending is also that of connect, and lets
-// the worker look for a cancel now and then; it is put back before anybody can send.
-//   EINTR, EAGAIN            a signal; the time is up, and the backlog of the UNIX listener full
-//   EINPROGRESS, EALREADY    the time is up, and the connection under way
-//   EISCONN                  made since the first call
+// A borrowed socket in blocking mode. Its send timeout also bounds connect, so the worker can check
+// for a cancel now and then; the timeout is restored before the program can send.
+//   EINTR, EAGAIN            a signal; the time is up and the backlog of the UNIX listener is full
+//   EINPROGRESS, EALREADY    the time is up and the connection is in progress
+//   EISCONN                  connected since the first call
 int Performer::connect_blocking(const Operation& operation) noexcept {
   const Endpoint* const peer = operation.endpoint();
   if (peer == nullptr) return EDESTADDRREQ;

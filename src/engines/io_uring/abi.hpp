@@ -1,8 +1,8 @@
-// The kernel's io_uring interface, as far as this engine uses it: numbers and layouts of our own,
-// because the headers of a long-lived distribution lack much of what its users' kernels offer
-// (docs/decisions). A test compares every one with the system's headers, where those know it.
-// Missing features of the running kernel are found by trying (probe.cpp), never by its version; the
-// versions here tell why something is tried.
+// The kernel's io_uring interface, as far as this engine uses it. The numbers and layouts are our
+// own, because the headers of a long-lived distribution lack much of what newer kernels offer
+// (docs/decisions). A test compares each of them with the system's headers, where those have it.
+// Features of the running kernel are found by trying (probe.cpp), never by its version; the
+// versions here say why something has to be tried.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace baton::engines::uring::abi {
 
-/// One request. The unions of the kernel's struct are spelled by the widest member.
+/// One request. A union of the kernel's struct appears as its widest member.
 struct Sqe {
   std::uint8_t opcode;
   std::uint8_t flags;  // SqeFlag
@@ -142,7 +142,7 @@ enum Opcode : std::uint8_t {
 // Sqe::flags.
 inline constexpr std::uint8_t sqe_async = 1U << 4;
 
-// Sqe::length of op_poll_add: goes on after the first event (5.13).
+// Sqe::length of op_poll_add: continues after the first event (5.13).
 inline constexpr std::uint32_t poll_add_multi = 1U << 0;
 
 // Cqe::flags: more completions of the same request will come.

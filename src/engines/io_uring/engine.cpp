@@ -1,4 +1,4 @@
-// Opens the engine: profile, probe, ring, interrupt descriptor - and says what it replaced.
+// Opens the engine: profile, probe, ring, interrupt descriptor. Explains what it replaced.
 #include "engines/io_uring/engine.hpp"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ using uring::RingOptions;
 
 constexpr std::uint32_t entries_default = 256;
 constexpr std::uint32_t completions_per_entry = 4;
-// EFD_CLOEXEC; not EFD_NONBLOCK: a ring may take the mode literally and end a read at once.
+// EFD_CLOEXEC without EFD_NONBLOCK: a ring may honour the mode and end a read at once.
 constexpr int event_flags = O_CLOEXEC;
 
 void explain(const EngineOptions& options, ReasonCode code, std::string_view line) {

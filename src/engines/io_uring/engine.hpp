@@ -9,7 +9,7 @@
 
 namespace baton::engines {
 
-/// Opens the ring of the profile that options ask for and allow (config->profile): `pinned` needs
+/// Opens a ring of the profile that the options ask for and allow (config->profile): `pinned` needs
 /// options.pinned_ok and Linux 6.1, `any` Linux 5.7. A Failure tells what the system lacks or
 /// denies.
 Result<std::unique_ptr<Engine>, Failure> open_io_uring(const EngineOptions& options);

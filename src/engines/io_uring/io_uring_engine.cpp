@@ -1,16 +1,14 @@
-// The io_uring engine. How an operation moves:
+// The io_uring engine. The path of an operation:
 //
-//   submit -> begin -> [lane: queued behind its predecessors] -> issue -> the ring -> reap ->
-//   settle -> judge
-//                                                                  ^ |
-//                                                                  +------- go_on: the rest
-//                                                                  --------+
-//                                                                                 finished ->
-//                                                                                 retire -> out
+//   submit -> begin -> [its lane, behind others] -> issue -> the ring -> reap -> settle -> judge
+//                                                     ^                                     |
+//                                                     +---- go_on: the rest, or a retry ----+
+//                                                                                           |
+//                                                           completed <- retire <- finished +
 //
-// Either an operation has a slot in requests_ and will come out of wait, or it has none and is not
-// here: that is what cancel looks at, because an operation that was never submitted has garbage in
-// its engine state.
+// Either an operation has a slot in requests_ and will come out of wait, or it has none and the
+// engine does not have it. cancel checks the slot, because the engine state of an operation that
+// was never submitted is undefined.
 #include "engines/io_uring/io_uring_engine.hpp"
 
 #include <errno.h>
@@ -37,18 +35,17 @@ namespace {
 
 constexpr std::int64_t ns_per_ms = 1'000'000;
 constexpr Duration congestion_pause{10 * ns_per_ms};
-// A disk gets what one entry brings one by one, up to two, or when all of it is prepared (the
-// kernel plugs its queue). As many transfers as were complete at once would come back at once, and
-// the disk would have nothing to do while the next lot is prepared: of 64 random reads on the way,
-// lots of 2 bring some 10 % more than lots of 16. Reads from the page cache wait for no disk.
-// Sockets gain nothing by it.
+// Transfers of files in one entry. A disk starts on the requests of one entry one by one if there
+// are at most two; of more it sees none before all are prepared (the kernel plugs its queue). A
+// large lot completes as one and returns as one, and the disk is idle while the next lot is
+// prepared: with 64 random reads in flight, lots of 2 are some 10 % faster than lots of 16. Reads
+// from the page cache wait for no disk. Sockets gain nothing from smaller lots.
 constexpr std::uint32_t disk_lot = 2;
 constexpr std::uint32_t cache_lot = 16;
 constexpr std::int64_t log_every_ns = 10'000 * ns_per_ms;
 
-// The reads of all interrupt descriptors put their counts here, and the counts are not used. A ring
-// that is closed with such a read in flight releases it at a later time, so the memory must never
-// be freed.
+// All reads of interrupt descriptors write their counts here; nothing uses the counts. A closed
+// ring releases a read in flight only later, so this memory must never be freed.
 std::uint64_t wake_counts;
 
 bool moves_file(OperationKind kind) noexcept {
@@ -71,12 +68,12 @@ EngineInfo make_info(bool pinned, bool concurrent, const KernelFacts& facts) noe
   return info;
 }
 
-// No later try would be answered otherwise.
+// A retry would fail in the same way.
 bool is_forbidden(int error) noexcept {
   return error == EPERM || error == EACCES || error == ENOSYS;
 }
 
-// One thread at a time raises it, so that no locked instruction is needed.
+// Only one thread at a time raises a counter, so no locked instruction is needed.
 void count(std::atomic<std::uint64_t>& counter) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
@@ -113,9 +110,9 @@ IoUringEngine::~IoUringEngine() {
 }
 
 void IoUringEngine::after_fork_in_child() noexcept {
-  // The ring's pages did not come along (MADV_DONTFORK); closing our copies of the descriptors
-  // leaves the parent's requests alone. The mutex may be locked by a thread that does not exist
-  // here.
+  // The child has not inherited the ring's pages (MADV_DONTFORK), and closing its copies of the
+  // descriptors leaves the parent's requests alone. The mutex may be locked by a thread that does
+  // not exist here.
   mutex_.assume_held();
   ring_->abandon_in_child();
   if (retired_ != nullptr) retired_->abandon_in_child();
@@ -133,9 +130,9 @@ EngineCounters IoUringEngine::counters() const noexcept {
   return counters;
 }
 
-// The kernel tries a file that it can poll in the thread that enters the ring: it polls it, and
-// when it is ready, as it nearly always is, transfers there as long as that takes, the flag for not
-// waiting unknown to the file system. With FUSE both wait for the server.
+// The kernel tries a file that can be polled in the thread that enters the ring: it polls the file,
+// which is nearly always ready, and transfers there for as long as that takes, because the file
+// system does not know the flag for not waiting. With FUSE both wait for the server.
 std::error_code IoUringEngine::attach(Handle& handle) noexcept {
   const bool for_worker = handle.is_file() && epoll_takes(system_, handle.native());
   os::LockGuard guard{mutex_, system_, locked_};
@@ -148,7 +145,7 @@ std::error_code IoUringEngine::attach(Handle& handle) noexcept {
 }
 
 void IoUringEngine::detach(Handle& handle) noexcept {
-  // No registration outlives its request, so there is none to drop.
+  // No registration outlives its request.
   os::LockGuard guard{mutex_, system_, locked_};
   HandleRecord& record = handles_[handle.index()];
   BATON_ASSERT(record.reads.queue.empty());
@@ -166,7 +163,7 @@ inline bool IoUringEngine::submit_fast(Operation& operation, Lane& lane,
                                        abi::Opcode what) noexcept {
   constexpr unsigned special = Operation::vectored | Operation::pooled | Operation::until;
   const unsigned found = operation.flags() & special;
-  // Bytes that are there already may have the delimiter.
+  // The bytes already read may contain the delimiter.
   if (BATON_UNLIKELY(found != 0) && (found != Operation::until || operation.bytes() > 0)) {
     return submit_fast_list(operation, lane);
   }
@@ -177,7 +174,7 @@ inline bool IoUringEngine::submit_fast(Operation& operation, Lane& lane,
   if (BATON_UNLIKELY(request == nullptr)) return false;
   std::uint32_t slot = no_index;
   Request* const free = requests_.take_given(slot);
-  if (BATON_UNLIKELY(free == nullptr)) return false;  // the first time of so many at once
+  if (BATON_UNLIKELY(free == nullptr)) return false;  // the slab must grow first
   Request& named = *free;
   named.operation = &operation;
   Progress& state = progress(operation) = Progress{};
@@ -200,7 +197,7 @@ inline bool IoUringEngine::submit_fast(Operation& operation, Lane& lane,
   return true;
 }
 
-// With no more bytes than one call moves the kernel gets the user's own list.
+// If one call can move all the bytes, the kernel gets the user's own list.
 bool IoUringEngine::submit_fast_list(Operation& operation, Lane& lane) noexcept {
   return operation.has(Operation::vectored) && !operation.has(Operation::pooled) &&
          lane.queue.empty() && remaining_bytes(operation) - 1 < limits::transfer_max &&
@@ -212,7 +209,7 @@ bool IoUringEngine::submit_fast_datagram(Operation& operation) noexcept {
   return (operation.flags() & special) == 0 && submit_fast_message(operation, nullptr);
 }
 
-// A datagram, without a lane, or a list.
+// A datagram (no lane) or a list (`lane`).
 bool IoUringEngine::submit_fast_message(Operation& operation, Lane* lane) noexcept {
   abi::Sqe* const request = ring_->claim();
   if (BATON_UNLIKELY(request == nullptr)) return false;
@@ -286,8 +283,8 @@ Submission IoUringEngine::submit_generally(Operation& operation) noexcept {
   bool call_leader = false;
   {
     os::LockGuard guard{mutex_, system_, locked_};
-    // A canceller sets the mark first and then takes the lock: either the mark is seen here, or the
-    // canceller finds the operation.
+    // A canceller sets the mark first and then takes the lock: either this thread sees the mark, or
+    // the canceller finds the operation.
     if (operation.cancel_asked()) {
       if (operation.has(Operation::pooled)) operation.set_taken_buffer(nullptr, 0);
       operation.finish(ECANCELED);
@@ -313,7 +310,7 @@ Submission IoUringEngine::submit_generally(Operation& operation) noexcept {
 }
 
 // Requests in flight make room when they complete, and the leader then offers this one again. With
-// none in flight it would never be offered. A close that finds no room is made by the caller.
+// none in flight it would never be offered. The caller does a close that finds no room.
 Submission IoUringEngine::no_memory(Operation& operation) const noexcept {
   if (in_flight_ > 0 || operation.kind() == OperationKind::close) return Submission::busy;
   if (operation.has(Operation::pooled)) operation.set_taken_buffer(nullptr, 0);
@@ -321,12 +318,12 @@ Submission IoUringEngine::no_memory(Operation& operation) const noexcept {
   return Submission::completed;
 }
 
-// By a worker of the kernel from the first: what would keep the thread that enters the ring for
-// long, or be sent SIGXFSZ there. And a file in non-blocking mode, which the kernel believes to be
-// fit for a try: should that be short, it reads what is left from the old offset, and reports all
-// of it as read (FUSE with FOPEN_DIRECT_IO, seen up to Linux 6.18).
+// A kernel worker does it from the start: a transfer that would keep the entering thread busy for
+// long, or raise SIGXFSZ there. So does it with a file in non-blocking mode. The kernel considers
+// such a file fit for a try, and after a short try it reads the rest from the old offset and
+// reports all of it as read (FUSE with FOPEN_DIRECT_IO, seen up to Linux 6.18).
 bool IoUringEngine::is_for_worker(const Operation& operation) const noexcept {
-  // A terminal that blocks does so in the entry, too.
+  // A blocking terminal blocks the entering thread, too.
   if (operation.handle()->is_terminal()) {
     return operation.kind() == OperationKind::write_stream && !operation.handle()->nonblocking();
   }
@@ -344,7 +341,7 @@ bool IoUringEngine::is_for_worker(const Operation& operation) const noexcept {
   }
   const HandleRecord& record = handles_[operation.handle()->index()];
   if (operation.handle()->nonblocking() || record.reads.for_worker) return true;
-  // A direct transfer is asynchronous by itself; a pooled one is short.
+  // A direct transfer is asynchronous anyway, and a pooled one is short.
   const bool copied = !operation.handle()->direct() && !operation.has(Operation::pooled);
   return copied && FileCalls::lasts(operation);
 }
@@ -370,7 +367,7 @@ void IoUringEngine::begin(Operation& operation, OperationQueue& done) noexcept {
 }
 
 Lane* IoUringEngine::lane_of(const Operation& operation) noexcept {
-  // Comes after detach, and perhaps without an attach: there need not be a record.
+  // A close comes after detach, perhaps without an attach, so there may be no record.
   if (operation.kind() == OperationKind::close) return nullptr;
   HandleRecord& record = handles_[operation.handle()->index()];
   switch (operation.kind()) {
@@ -388,7 +385,7 @@ Lane* IoUringEngine::lane_of(const Operation& operation) noexcept {
   }
 }
 
-// False: no memory for what a file needs.
+// False: no memory for the FileRecord.
 bool IoUringEngine::ensure_file(const Operation& operation) noexcept {
   if (operation.kind() != OperationKind::write_file &&
       operation.kind() != OperationKind::sync_file) {
@@ -403,8 +400,8 @@ FileRecord& IoUringEngine::file_of(const Operation& operation) noexcept {
   return files_[handles_[operation.handle()->index()].writes.file];
 }
 
-// A sync waits for the writes that were submitted before it, not for those after. Writes carry the
-// number of the next sync; the held syncs count theirs.
+// A sync waits for the writes submitted before it, not for later ones. A write carries the number
+// of the next sync; a held sync counts its writes.
 bool IoUringEngine::hold_sync(Operation& operation) noexcept {
   FileRecord& record = file_of(operation);
   if (record.open_writes == 0 && record.held_syncs.empty()) return false;
@@ -420,7 +417,7 @@ bool IoUringEngine::hold_sync(Operation& operation) noexcept {
 void IoUringEngine::count_write_out(FileRecord& record, std::uint32_t epoch,
                                     OperationQueue& done) noexcept {
   Operation* sync = record.held_syncs.front();
-  // The difference, because epochs wrap. A sync that was cancelled has left its writes to the next
+  // Compares by difference, because epochs wrap. A cancelled sync has left its writes to the next
   // one.
   while (sync != nullptr && static_cast<std::int32_t>(progress(*sync).epoch - epoch) < 0) {
     sync = OperationList::next(*sync);
@@ -433,7 +430,7 @@ void IoUringEngine::count_write_out(FileRecord& record, std::uint32_t epoch,
   }
 }
 
-// Brings the front of a lane under way, and the next when that one needs no kernel.
+// Issues the front of a lane, and the next one if the front is complete without the kernel.
 void IoUringEngine::pump(Lane& lane, OperationQueue& done) noexcept {
   while (lane.covered == 0 && !lane.queue.empty()) {
     Operation& front = *lane.queue.front();
@@ -469,10 +466,10 @@ bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
   }
 }
 
-// Before Linux 6.18 a write into a pipe that has lost its readers raises SIGPIPE: in the thread
-// that waits, when the kernel tries again what the pipe was too full for. And a request has no room
-// for the rest of a long list, which is one record. The ring tells only when there is something to
-// move, or room.
+// Before Linux 6.18 a write into a pipe without readers raises SIGPIPE, even in the waiting thread
+// when the kernel retries a write for which the pipe was too full. A request also has no room for
+// the rest of a long list that is one record. In both cases the ring only polls, and a plain call
+// moves the bytes.
 bool IoUringEngine::goes_by_call(const Operation& operation) const noexcept {
   const bool writes = operation.kind() == OperationKind::write_stream;
   if (!writes && operation.kind() != OperationKind::read_stream) return false;
@@ -480,7 +477,7 @@ bool IoUringEngine::goes_by_call(const Operation& operation) const noexcept {
   return operation.bytes() > 0 && goes_whole(system_, operation, request_pieces_max);
 }
 
-// `finished`, or `poll` when it would block.
+// Returns `finished`, or `poll` when it would block.
 Verdict IoUringEngine::move_by_call(Operation& operation) noexcept {
   Verdict verdict = Verdict::again;
   while (verdict == Verdict::again) {
@@ -522,7 +519,7 @@ void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
   if (moves_file(operation.kind()) && ring_->unsubmitted() >= file_lot_) submit_lot();
 }
 
-// A read that is complete in the same call was in the cache; the next one will be, too.
+// Reads that are complete in the same call were in the cache; the next ones probably are, too.
 void IoUringEngine::submit_lot() noexcept {
   const std::uint32_t count = ring_->unsubmitted();
   const std::uint32_t before = ring_->brought();
@@ -547,7 +544,7 @@ bool IoUringEngine::fill(Operation& operation, abi::Sqe& request) noexcept {
   const MessageNeed need = state.step == Step::poll ? MessageNeed::none : message_need(operation);
   if (need != MessageNeed::none && record.message == no_index) record.message = messages_.take();
   if (need != MessageNeed::none && record.message == no_index) {
-    // The first buffer alone would do for others.
+    // Other operations can be done with the first buffer alone.
     if (need == MessageNeed::required || must_go_whole(operation)) return false;
   }
   const bool use = need != MessageNeed::none && record.message != no_index;
@@ -555,7 +552,7 @@ bool IoUringEngine::fill(Operation& operation, abi::Sqe& request) noexcept {
   return true;
 }
 
-// Several writes that are queued go in one vectored send; each completes in its turn.
+// Merges queued writes into one vectored send; each completes on its own.
 bool IoUringEngine::merge(Lane& lane, Operation& first, abi::Sqe& request) noexcept {
   const Operation* const second = OperationList::next(first);
   if (second == nullptr || !can_merge(first) || !can_merge(*second)) return false;
@@ -577,7 +574,7 @@ bool IoUringEngine::merge(Lane& lane, Operation& first, abi::Sqe& request) noexc
 
 void IoUringEngine::flush() noexcept {
   if (ring_->unsubmitted() == 0) return;
-  // The leader reaps, which makes room, and submits the rest; or it is refused the entry as well.
+  // The leader reaps, which makes room, and submits the rest; or its entry is refused as well.
   const Entered entered = submit_ring();
   if (entered == Entered::congested || entered == Entered::refused) interrupt();
 }
@@ -598,7 +595,7 @@ CancelAnswer IoUringEngine::cancel(Operation& operation) noexcept {
     call_leader = locked_ && postponed_ > 0;
   }
   if (call_leader) interrupt();
-  // No flush follows a cancel. An engine with one thread waits next, which submits.
+  // No flush follows a cancel. An engine with one thread submits in the wait that comes next.
   if (locked_ && answer != CancelAnswer::too_late) flush();
   return answer;
 }
@@ -610,8 +607,7 @@ CancelAnswer IoUringEngine::cancel_here(Operation& operation) noexcept {
   switch (state.place) {
     case Place::kernel:
       state.cancelled = true;
-      // A close is on its way to the end anyhow, and a descriptor half closed is of no use to
-      // anybody. A ring that is lost cancels everything.
+      // A close runs to its end in any case. A lost ring cancels everything.
       if (operation.kind() != OperationKind::close && !is_lost()) send_cancel(operation);
       return CancelAnswer::requested;
     case Place::postponed:
@@ -626,7 +622,7 @@ CancelAnswer IoUringEngine::cancel_here(Operation& operation) noexcept {
     case Place::backing_off:
       stop_resting(operation);
       if (lane_of(operation) == nullptr) break;
-      // Others wait behind it. The leader ends it as if the kernel had answered, and goes on.
+      // Others wait behind it. The leader ends it as if the kernel had cancelled it, and continues.
       state.cancelled = true;
       state.place = Place::postponed;
       ++postponed_;
@@ -640,7 +636,7 @@ CancelAnswer IoUringEngine::cancel_here(Operation& operation) noexcept {
   return CancelAnswer::completed;
 }
 
-// A held sync that is cancelled leaves its writes to the next one.
+// A cancelled held sync leaves its writes to the next one.
 void IoUringEngine::let_go_of_sync(Operation& operation) noexcept {
   FileRecord& record = file_of(operation);
   Operation* const next = OperationList::next(operation);
@@ -657,7 +653,7 @@ void IoUringEngine::send_cancel(Operation& operation) noexcept {
     state.cancel_postponed = true;
     return;
   }
-  // Merged writes are in the kernel under the slot of the first.
+  // Merged writes are in the kernel under the slot of the first one.
   Lane* const lane = lane_of(operation);
   const std::uint32_t slot = lane != nullptr ? progress(*lane->queue.front()).slot : state.slot;
   request->opcode = abi::op_async_cancel;
@@ -667,10 +663,10 @@ void IoUringEngine::send_cancel(Operation& operation) noexcept {
   ring_->publish();
 }
 
-// The target's completion tells the rest. But the kernel does not find (ENOENT) a request that is
-// on its way from one of its lists to the next: a blocking connect to a UNIX listener whose backlog
-// is full is retried as task work before a worker of the kernel has it. A target that was complete
-// has told so before this answer comes, so one that is still in the kernel was missed.
+// The target's completion reports the outcome. But the kernel does not find (ENOENT) a request that
+// is moving between two of its lists: a blocking connect to a UNIX listener whose backlog is full
+// is retried as task work before a kernel worker has it. A target that was complete has reported
+// that before this answer, so one that is still in the kernel was missed.
 void IoUringEngine::settle_cancel(abi::Cqe completion) noexcept {
   if (completion.result != -ENOENT) return;
   const Request* const request = requests_.find(static_cast<std::uint32_t>(completion.user_data));
@@ -681,7 +677,7 @@ void IoUringEngine::settle_cancel(abi::Cqe completion) noexcept {
 
 // -- from the ring to the completed queue ---------------------------------------------------------
 
-// Its bytes are all that it wants.
+// The bytes moved complete the operation.
 inline bool IoUringEngine::is_complete(Operation& operation) noexcept {
   const unsigned flags = operation.flags();
   if ((flags & (Operation::exactly | Operation::until)) == 0) return true;
@@ -731,7 +727,7 @@ inline bool IoUringEngine::settle_fast(abi::Cqe completion, OperationQueue& done
   return true;
 }
 
-// REQUIRES: it has brought something.
+// REQUIRES: `result` is positive.
 void IoUringEngine::settle_datagram(Request& request, int result, OperationQueue& done) noexcept {
   Operation& operation = *request.operation;
   BATON_TSAN_ACQUIRE(&operation);
@@ -743,7 +739,7 @@ void IoUringEngine::settle_datagram(Request& request, int result, OperationQueue
   retire(operation, done);
 }
 
-// A completion is passed by value, in two registers.
+// Completions are passed by value, in two registers.
 inline bool IoUringEngine::take_all(OperationQueue& completed) noexcept {
   bool interrupted = false;
   const auto take = [&](abi::Cqe completion) __attribute__((always_inline)) {
@@ -755,7 +751,7 @@ inline bool IoUringEngine::take_all(OperationQueue& completed) noexcept {
   return interrupted;
 }
 
-// For a ring that is given up.
+// Takes the last completions of a ring that is given up.
 void IoUringEngine::take_the_last(OperationQueue& completed) noexcept {
   while (ring_->has_completions()) static_cast<void>(take_all(completed));
 }
@@ -772,7 +768,7 @@ bool IoUringEngine::reap_locked(OperationQueue& completed) noexcept {
   return take_all(completed);
 }
 
-// True for an interrupt.
+// True: the completion is an interrupt.
 bool IoUringEngine::settle(abi::Cqe completion, OperationQueue& done) noexcept {
   if (is_cancel_tag(completion.user_data)) {
     settle_cancel(completion);
@@ -802,10 +798,10 @@ bool IoUringEngine::settle(abi::Cqe completion, OperationQueue& done) noexcept {
 bool IoUringEngine::settle_wake(abi::Cqe completion) noexcept {
   if ((completion.flags & abi::cqe_more) == 0) wake_armed_ = false;
   if (completion.result == -EINVAL) wake_by_read_ = true;
-  // ECANCELED: the thread that submitted it has ended. It is armed again before the next wait.
+  // ECANCELED: the thread that submitted the poll has ended. The next wait arms it again.
   if (completion.result < 0) return false;
-  // acq_rel: what an interrupter did before is visible here, and a later one writes again.
-  // In the one order of interrupt() and take_over(), too.
+  // acquire and release: the interrupter's earlier writes are visible here, and a later interrupter
+  // writes again. seq_cst: one order with interrupt() and stop_messages().
   wake_pending_.exchange(false, std::memory_order_seq_cst);
   return true;
 }
@@ -820,7 +816,7 @@ void IoUringEngine::settle_request(Operation& operation, int result,
     }
   }
   if (operation.kind() == OperationKind::accept && result >= 0 && room_.none_for_accepted()) {
-    // There is no handle for it. The close tells its peer.
+    // The table has no handle for it. The close tells its peer.
     system_.close(result);
     result = progress(operation).cancelled ? -ECANCELED : -ENOBUFS;
   }
@@ -854,7 +850,7 @@ void IoUringEngine::leave_lane(Operation& operation) noexcept {
   lane->covered = 0;
 }
 
-// One send has moved bytes of several operations: to each its part, in order.
+// One send has moved bytes of several operations: each gets its part, in order.
 void IoUringEngine::settle_merged(Lane& lane, int result, OperationQueue& done) noexcept {
   std::uint32_t covered = lane.covered;
   lane.covered = 0;
@@ -877,7 +873,7 @@ void IoUringEngine::settle_merged(Lane& lane, int result, OperationQueue& done) 
   }
   if (result == -EAGAIN) progress(*lane.queue.front()).step = Step::poll;
   if (result < 0 && !is_transient(-result)) {
-    // The stream's error goes to the first; the others meet it themselves.
+    // The first operation gets the stream's error; the others get it from their own requests.
     lane.queue.front()->finish(-result);
     retire_front();
   }
@@ -893,7 +889,7 @@ void IoUringEngine::settle_merged(Lane& lane, int result, OperationQueue& done) 
   pump(lane, done);
 }
 
-// The operation is out: its slot is free, whatever comes for it is stale.
+// The operation leaves the engine: its slot is free, and a later completion for it is stale.
 void IoUringEngine::retire(Operation& operation, OperationQueue& done) noexcept {
   const Progress& state = progress(operation);
   if (state.cancel_postponed) --postponed_;
@@ -913,8 +909,8 @@ void IoUringEngine::retire(Operation& operation, OperationQueue& done) noexcept 
 
 // -- the leader -----------------------------------------------------------------------------------
 
-// For merged waits. A pinned ring works only inside the wait of its owner, so that its descriptor
-// stays silent while that one polls. Two descriptors tell of a lost ring.
+// For merged waits. A pinned ring works only inside its owner's wait, so its descriptor stays
+// silent while the owner polls. A lost ring has two descriptors to wait for.
 NativeHandle IoUringEngine::descriptor() const noexcept {
   return ring_options_.pinned || is_lost() ? invalid_handle : ring_->descriptor();
 }
@@ -928,12 +924,12 @@ Glance IoUringEngine::glance() const noexcept {
 
 Deadline IoUringEngine::due() noexcept {
   os::LockGuard guard{mutex_, system_, locked_};
-  // No interrupt would make the ring readable: its request ended with the thread that submitted it,
-  // or the ring is new. The next look submits one.
+  // An interrupt would not make the ring readable: its poll ended with the thread that submitted
+  // it, or the ring is new. The next wait arms it.
   if (!wake_armed_) return Deadline::immediately();
   const Deadline retry = next_retry();
   if (ring_->unsubmitted() == 0) return retry;
-  // The kernel had no room for these, perhaps not for the interrupt request either.
+  // The kernel had no room for these, perhaps not for the interrupt's poll either.
   return std::min(retry, next_try());
 }
 
@@ -949,9 +945,9 @@ Deadline IoUringEngine::next_retry() noexcept {
   return first;
 }
 
-// One entry, or none when there is nothing to submit and no need to wait. Completions that the
-// kernel keeps back for an entry are requested even when others are at hand: one connection with
-// some at each look would starve the others.
+// Makes one entry, or none if there is nothing to submit and no need to wait. Completions that the
+// kernel holds back for an entry are fetched even when others are at hand: one connection with some
+// each time would starve the others.
 inline Entered IoUringEngine::enter(Deadline until) noexcept {
   const std::uint32_t count = ring_->unsubmitted();
   if (count == 0 && !ring_->needs_kernel()) {
@@ -977,7 +973,7 @@ void IoUringEngine::wait(OperationQueue& completed, Deadline deadline) noexcept 
     if (!completed.empty() || interrupted || entered == Entered::interrupted) return;
     if (deadline.is_never()) continue;
     if (deadline == Deadline::immediately()) return;
-    if (entered == Entered::timed_out) return;  // maybe early, as wait() may
+    if (entered == Entered::timed_out) return;  // maybe early, which the contract of wait() allows
     if (deadline.ns() <= system_.monotonic_ns()) return;
   }
 }
@@ -991,10 +987,10 @@ Deadline IoUringEngine::prepare_wait(OperationQueue& completed, Deadline deadlin
   return completed.empty() ? until : Deadline::immediately();
 }
 
-// A poll of the interrupt descriptor is always in the ring. It reports each write (multishot polls
-// are edge triggered), so that the count is never read and simply grows. It ends with the thread
-// that submitted it, and when the completion ring overflows; armed again, it reports what was
-// written meanwhile. Before Linux 5.13, a read takes its place.
+// A poll of the interrupt descriptor is always in the ring. A multishot poll is edge-triggered and
+// reports each write, so the count is not read and simply grows. The poll ends with the thread that
+// submitted it, and when the completion ring overflows; a new one reports earlier writes. Before
+// Linux 5.13 a read takes its place.
 void IoUringEngine::arm_wake() noexcept {
   if (wake_armed_) return;
   abi::Sqe* const request = claim();
@@ -1013,8 +1009,8 @@ void IoUringEngine::arm_wake() noexcept {
   wake_armed_ = true;
 }
 
-// Only after the kernel was short of memory or had completions to deliver first: so rare that
-// looking for them is better than a list to keep.
+// Called only after the kernel was short of memory, or had completions to deliver first. That is so
+// rare that a search is better than a list.
 void IoUringEngine::submit_postponed(OperationQueue& done) noexcept {
   for (std::uint32_t slot = 0; postponed_ > 0 && slot < requests_.used(); ++slot) {
     Operation* const operation = requests_[slot].operation;
@@ -1065,11 +1061,11 @@ void IoUringEngine::stop_resting(Operation& operation) noexcept {
   *link = requests_[slot].next_resting;
 }
 
-// Starts again what is due; answers the deadline, or the next time something is due.
+// Retries the operations that are due. Returns the deadline, or the earlier end of a back-off.
 Deadline IoUringEngine::retry_backed_off(Deadline deadline, OperationQueue& done) noexcept {
   if (BATON_LIKELY(resting_ == no_index)) return deadline;
   const std::int64_t now = system_.monotonic_ns();
-  // An operation that rests again joins a new list.
+  // An operation that backs off again joins a new list.
   std::uint32_t slot = std::exchange(resting_, no_index);
   while (slot != no_index) {
     Request& request = requests_[slot];
@@ -1089,7 +1085,7 @@ Deadline IoUringEngine::retry_backed_off(Deadline deadline, OperationQueue& done
 
 Entered IoUringEngine::enter_otherwise(Entered entered, Deadline until) noexcept {
   if (BATON_UNLIKELY(entered == Entered::foreign)) {
-    // Not waited: the new ring has no interrupt request yet.
+    // Does not wait: the new ring has no poll of the interrupt descriptor yet.
     const int error = take_over();
     if (error == 0) return ring_->submit();
     if (!is_forbidden(error)) return Entered::congested;
@@ -1097,7 +1093,7 @@ Entered IoUringEngine::enter_otherwise(Entered entered, Deadline until) noexcept
     return Entered::interrupted;  // the next wait goes on from here
   }
   if (entered == Entered::congested && !ring_->has_completions()) {
-    // Nothing to reap, no room to submit: wait for the first, but look again soon.
+    // Nothing to reap and no room to submit: wait for a completion, but try again soon.
     entered = ring_->wait_only(std::min(until, next_try()));
     if (entered == Entered::congested && until != Deadline::immediately()) {
       pause_for(system_, 1);  // not even a wait is possible
@@ -1114,12 +1110,12 @@ Entered IoUringEngine::enter_otherwise(Entered entered, Deadline until) noexcept
 Entered IoUringEngine::submit_ring() noexcept {
   const Entered entered = ring_->submit();
   if (BATON_LIKELY(entered != Entered::foreign)) return entered;
-  return take_over() == 0 ? ring_->submit() : Entered::congested;  // the next wait looks why
+  return take_over() == 0 ? ring_->submit() : Entered::congested;  // the next wait finds out why
 }
 
-// The owner of a pinned ring has gone, with nothing left in the kernel, and another thread goes on:
-// it gets a ring of its own, and what was prepared but not yet submitted moves there. 0 or an
-// errno.
+// The owner of a pinned ring has gone, with nothing left in the kernel, and another thread takes
+// its place. It gets a ring of its own, with the requests that were prepared but not submitted.
+// Returns 0 or an errno.
 int IoUringEngine::take_over() noexcept {
   mutex_.assume_held();
   if (in_kernel_ != prepared()) {
@@ -1137,7 +1133,7 @@ int IoUringEngine::take_over() noexcept {
   return 0;
 }
 
-// Requests of operations that were not yet submitted.
+// Number of prepared requests of operations that are not submitted yet.
 std::uint32_t IoUringEngine::prepared() const noexcept {
   std::uint32_t count = 0;
   ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
@@ -1177,20 +1173,20 @@ bool IoUringEngine::move_to_new_ring(OperationQueue& completed) noexcept {
   if (empty_ring(**fresh, completed)) {
     leave_ring(std::move(*fresh));
   } else {
-    ring_.swap(*fresh);  // the engine is lost, and so is what is in the old one: see wait_lost
+    ring_.swap(*fresh);  // the engine is lost, with the requests in the old ring: see wait_lost
   }
   return true;
 }
 
 // Every request in the kernel ends as cancelled. The program has not asked for that, so each is
-// issued again, into the new ring, and goes on where it stood.
+// issued again, into the new ring, and continues there.
 bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
   std::uint32_t left = in_kernel_;
   const auto take = [&](abi::Cqe completion) {
     mutex_.assume_held();
     const std::uint64_t tag = completion.user_data;
     if (!is_cancel_tag(tag) && tag != wake_tag && tag != message_tag) --left;
-    // ECANCELED of a read may be the answer of a timer whose clock was set. This one is not.
+    // A read may end with ECANCELED because a timer's clock was set. This one was cancelled by us.
     const Request* const named = requests_.find(static_cast<std::uint32_t>(tag >> 32));
     if (completion.result == -ECANCELED && named != nullptr && named->operation != nullptr &&
         named->operation->kind() == OperationKind::read_stream) {
@@ -1206,7 +1202,7 @@ bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
       request->user_data = cancel_tag | no_index;
       old.publish();
     }
-    // A transfer that the disk has begun is not cancelled; it is asked again now and then.
+    // A transfer that the disk has begun is not cancelled; the cancel is repeated now and then.
     const Deadline soon = next_try();
     Entered entered = old.submit_and_wait(soon);
     while (entered == Entered::done && left > 0) {
@@ -1223,22 +1219,23 @@ bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
   return true;
 }
 
-// Interrupters may still send messages to the old ring, so it stays, and its number with it; from
-// now on they write to event_. Either an interrupter comes second and sees that the target is gone,
-// or its flag is seen here, and it gets its write. seq_cst on both words, for it is store and load
-// on either side.
+// Interrupters may still send messages to the old ring, so it stays open and keeps its number. From
+// now on they write to event_. Either an interrupter comes later and sees that there is no target,
+// or its flag is seen here and this thread writes for it. seq_cst on both words: each side stores
+// one and then loads the other.
 void IoUringEngine::stop_messages() noexcept {
   message_target_.store(-1, std::memory_order_seq_cst);
   if (wake_pending_.load(std::memory_order_seq_cst)) write_event();
 }
 
 void IoUringEngine::interrupt() noexcept {
-  // acq_rel: what the caller did before is visible to the leader that clears the flag. A thread
-  // that finds the flag set relies on the write of the thread that has set it.
+  // acquire and release: the caller's earlier writes are visible to the leader that clears the
+  // flag. A thread that finds the flag set relies on the write of the thread that set it. seq_cst:
+  // see stop_messages().
   if (wake_pending_.exchange(true, std::memory_order_seq_cst)) return;
   const int saved = errno;  // the caller may be a signal handler
   // A pinned ring takes no message before a thread has entered it (EBADFD), nor after its owner has
-  // gone (EOWNERDEAD); ENOMEM, EOVERFLOW: for want of memory.
+  // ended (EOWNERDEAD). ENOMEM, EOVERFLOW: the kernel is out of memory.
   const int target = message_target_.load(std::memory_order_seq_cst);
   if (target < 0 || Ring::send_message(system_, target, message_tag) != 0) write_event();
   errno = saved;
@@ -1255,7 +1252,7 @@ void IoUringEngine::log(LogLevel level, std::string_view text) noexcept {
   try {
     log_->write(level, iso_8601(system_.realtime_us()), text);
   } catch (const std::bad_alloc&) {
-    // No memory for a line of log: it is not worth more.
+    // No memory for a line of the log: drop it.
   }
 }
 

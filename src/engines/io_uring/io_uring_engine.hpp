@@ -1,34 +1,33 @@
-// IoUringEngine: operations become requests of a ring; the thread that waits reaps their
-// completions.
+// IoUringEngine: operations become requests of a ring; the waiting thread reaps their completions.
 //
 // Two forms. `any`: every thread may submit and cancel while another one waits. One lock guards the
-// submission queue and the tables; it is held for the time it takes to fill in a request, or to go
-// through a batch of completions, never during a wait. `pinned` (SINGLE_ISSUER with DEFER_TASKRUN):
-// one thread does everything, nothing is locked, and the kernel does its part of the work inside
-// that thread's wait. Where its lane needs another leader, or one that leads other lanes, too, the
-// pinned form is given up for good (unpin): what is in flight ends as cancelled in the old ring,
-// and goes on in a new one. A transfer that the disk has begun cannot be cancelled, and its
+// submission queue and the tables; it is held while a request is filled in, or while a batch of
+// completions is processed, never during a wait. `pinned` (SINGLE_ISSUER with DEFER_TASKRUN): one
+// thread does everything, nothing is locked, and the kernel does its part of the work inside that
+// thread's wait. If its lane needs another leader, or one that also leads other lanes, the pinned
+// form is given up for good (unpin): requests in flight end as cancelled in the old ring and are
+// issued again in a new one. A transfer that the disk has begun cannot be cancelled, and its
 // completion comes only to the thread that owns the old ring, so that thread waits for it.
 //
-// Submission is batched: submit() only fills in a request; the next wait(), or flush(), takes all
-// of them to the kernel. cancel() in the `any` form enters the kernel itself, because no
-// flush follows it.
+// Submission is batched: submit() only fills in a request; the next wait(), or flush(), hands all
+// of them to the kernel. cancel() in the `any` form enters the kernel itself, because no flush
+// follows it.
 //
-// Memory the kernel may write to: the user's buffers and endpoints (the contract keeps them alive),
-// the Message slab, and one word for interrupts. Nothing on a stack, nothing in the operation.
+// The kernel writes to the user's buffers and endpoints (the contract keeps them alive), the
+// Message slab, and one word for interrupts. It never writes to a stack or into the operation.
 //
-// The ring may be taken away: a filter of system calls that was put on later refuses
-// io_uring_enter, or the program closes the ring's descriptor. Nothing can be handed over then, nor
-// fetched. Or the kernel has lost a completion for want of memory, and does not tell whose: that
-// operation would stay pending for ever, and so would all that waits for its end. The engine is
-// lost: what is started ends at once with errc::engine_lost. What is pending ends so, too, but not
-// before the kernel provably has nothing of it (see the end of a ring in ring.hpp). Until then
-// nothing but the witness and the interrupt descriptor is waited for.
+// The ring may stop working. A system-call filter installed later refuses io_uring_enter, or the
+// program closes the ring's descriptor: then nothing can be submitted or reaped. Or the kernel has
+// lost a completion for want of memory, and does not say whose: that operation would stay pending
+// for ever, with everything that waits for its end. In these cases the engine is lost. New
+// operations end at once with errc::engine_lost. Pending ones end in the same way, but only after
+// the kernel provably uses none of their memory (see the end of a ring in ring.hpp). Until then the
+// engine waits only for the witness and the interrupt descriptor.
 //
 // Pooled reads wait for readiness and then receive into a block taken at that moment. Provided
-// buffers would save the second request, but a block parked in the kernel is missing from the pool
-// (an idle connection would pin it after all, another processor would find the pool empty, and the
-// pool could not be destroyed while the engine lives), so they are not used.
+// buffers would save the second request, but they are not used: a block given to the kernel is
+// missing from the pool. An idle connection would pin it after all, another processor would find
+// the pool empty, and the pool could not be destroyed while the engine lives.
 #pragma once
 
 #include <atomic>
@@ -55,9 +54,9 @@ class IoUringEngine final : public Engine {
  public:
   struct Parts {
     std::unique_ptr<Ring> ring;
-    int event = -1;  ///< the eventfd of interrupts; owned from here on
+    int event = -1;  ///< the eventfd of interrupts; the engine owns it
     KernelFacts facts;
-    RingOptions options;  ///< that the ring was opened with
+    RingOptions options;  ///< the ring was opened with these
   };
   /// Throws std::bad_alloc.
   IoUringEngine(const EngineOptions& options, Parts parts);
@@ -67,7 +66,7 @@ class IoUringEngine final : public Engine {
   std::error_code attach(Handle& handle) noexcept override;
   void detach(Handle& handle) noexcept override;
   Submission submit(Operation& operation, void* record) noexcept override;
-  // Without the analysis: attach() has made the record, and a growing table moves none.
+  // Without the analysis: attach() has made the record, and a growing table moves no record.
   [[nodiscard]] void* handle_record(const Handle& handle) noexcept override
       BATON_NO_THREAD_SAFETY_ANALYSIS {
     const bool is_simple =
@@ -88,9 +87,9 @@ class IoUringEngine final : public Engine {
  private:
   // Everything from here to the tables is called with the lock held.
 
-  // The fast path: a read or write with one buffer, on a socket with an empty queue; or a datagram,
-  // which has no lane. False: the operation is none of these, or was not done; the slow path goes
-  // on.
+  // The fast path: a read or write of one buffer or of a whole list, on a socket with an empty
+  // queue; or a datagram, which has no lane. False: the operation is none of these, or was not
+  // issued; the slow path continues.
   [[gnu::always_inline]] bool submit_simple(Operation& operation, HandleRecord& record) noexcept
       BATON_REQUIRES(mutex_);
   [[gnu::always_inline]] bool submit_fast(Operation& operation, Lane& lane,
@@ -157,9 +156,9 @@ class IoUringEngine final : public Engine {
   void submit_postponed(OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void back_off(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void stop_resting(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  /// When what rests is tried again.
+  /// When operations that back off are tried again.
   [[nodiscard]] Deadline next_retry() noexcept BATON_REQUIRES(mutex_);
-  /// When to look again at a kernel that had no room.
+  /// When to retry a kernel that had no room.
   [[nodiscard]] Deadline next_try() const noexcept;
   Deadline retry_backed_off(Deadline deadline, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
@@ -169,7 +168,7 @@ class IoUringEngine final : public Engine {
   void submit_lot() noexcept BATON_REQUIRES(mutex_);
   void note_refusal(int error) noexcept;
   [[nodiscard]] bool is_lost() const noexcept {
-    return lost_.load(std::memory_order_relaxed) != 0;  // what goes with it is under the lock
+    return lost_.load(std::memory_order_relaxed) != 0;  // the rest of the state is under the lock
   }
   Submission refuse(Operation& operation) const noexcept;
   void wait_lost(OperationQueue& completed, Deadline deadline) noexcept;
@@ -199,12 +198,12 @@ class IoUringEngine final : public Engine {
   std::unique_ptr<Ring> ring_;
   int event_;
 
-  // Interrupts: true from the first interrupt until its completion was reaped.
+  // Interrupts: true from the first interrupt until its completion is reaped.
   std::atomic<bool> wake_pending_{false};
-  // The ring that interrupters send messages to; -1: they write to event_. See take_over().
+  // The ring that interrupters send messages to; -1: they write to event_. See stop_messages().
   std::atomic<int> message_target_;
   std::unique_ptr<Ring> retired_;
-  // The errno of the entry that was refused; 0: none was. Raised by the leader under the lock.
+  // The errno of the entry that was refused; 0: none. Set by the leader under the lock.
   std::atomic<int> lost_{0};
 
   mutable os::Mutex mutex_;
@@ -214,18 +213,18 @@ class IoUringEngine final : public Engine {
   Slab<Message, 16> messages_ BATON_GUARDED_BY(mutex_);
   Slab<FileRecord, 64> files_ BATON_GUARDED_BY(mutex_);
   ChunkedTable<HandleRecord> handles_ BATON_GUARDED_BY(mutex_);
-  std::uint32_t resting_ BATON_GUARDED_BY(mutex_) = no_index;  // slots of those that back off
-  std::uint32_t in_flight_ BATON_GUARDED_BY(mutex_) = 0;       // operations the engine has
+  std::uint32_t resting_ BATON_GUARDED_BY(mutex_) = no_index;  // slots of operations that back off
+  std::uint32_t in_flight_ BATON_GUARDED_BY(mutex_) = 0;       // operations that the engine has
   std::uint32_t postponed_ BATON_GUARDED_BY(mutex_) =
       0;  // submissions and cancellations to make up
-  std::uint32_t in_kernel_ BATON_GUARDED_BY(mutex_) = 0;  // requests of theirs in the ring
+  std::uint32_t in_kernel_ BATON_GUARDED_BY(mutex_) = 0;  // their requests in the ring
   std::uint32_t file_lot_ BATON_GUARDED_BY(mutex_) = 2;   // transfers of files in one entry
   const HandleRoom room_;
   SpareDescriptor spare_;
   PipeCalls pipes_;
   std::int64_t log_again_ns_ BATON_GUARDED_BY(mutex_) = 0;
 
-  // Raised under the lock, read by anybody.
+  // Raised under the lock, read by any thread.
   std::atomic<std::uint64_t> stale_events_{0};
   std::atomic<std::uint64_t> accept_backoffs_{0};
 };

@@ -1,9 +1,9 @@
-// The work of an engine whose ring was taken away (the end of the essay in io_uring_engine.hpp).
+// An engine whose ring has stopped working (see io_uring_engine.hpp).
 //
-// Any thread may find out. It interrupts the thread that waits, which does the rest. The filter
-// need not bind all threads, so some may still be inside an entry and submit what is queued. So
-// every request counts as being in the kernel until the witness has hung up, submitted or not.
-// Whether the kernel has finished a request meanwhile is not known.
+// Any thread may find out. It interrupts the waiting thread, which does the rest. A filter need not
+// bind all threads, so some may still be in an entry and submit queued requests. Every request
+// therefore counts as being in the kernel until the witness has hung up, submitted or not. Whether
+// the kernel has finished a request meanwhile is unknown.
 #include <errno.h>
 #include <poll.h>
 
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t nap_ns = 10'000'000;
 
-// Where the number does not name a ring any more, the program has closed it.
+// The program has closed the ring: its number is free, or names another file.
 bool is_closed(int error) noexcept { return error == EBADF || error == EOPNOTSUPP; }
 
 std::string why_lost(int error) {
@@ -34,10 +34,10 @@ std::string why_lost(int error) {
                            : "most likely by a filter of system calls");
 }
 
-// The kernel has closed its end of the witness. POLLNVAL says that the program has closed ours.
+// The kernel has closed its end of the witness. POLLNVAL: the program has closed ours.
 bool has_hung_up(int seen) noexcept { return seen > 0 && (seen & (POLLIN | POLLHUP)) != 0; }
 
-// For a process that may not poll. No call but the one that locks use.
+// For a process that may not poll. It uses no system call but the one that locks use.
 void nap(const os::System& system, Deadline deadline) noexcept {
   std::atomic<std::uint32_t> word{0};
   system.futex_wait(&word, 0, std::min(deadline.ns(), system.monotonic_ns() + nap_ns));
@@ -60,12 +60,12 @@ void IoUringEngine::note_refusal(int error) noexcept {
             "io_uring: the engine is lost, its operations end with engine_lost: " + why_lost(error),
             ReasonCode::taken_away));
   } catch (const std::bad_alloc&) {
-    // No memory for a line of log: it is not worth more.
+    // No memory for a line of the log: drop it.
   }
 }
 
 Submission IoUringEngine::refuse(Operation& operation) const noexcept {
-  if (operation.kind() == OperationKind::close) return Submission::busy;  // its client closes
+  if (operation.kind() == OperationKind::close) return Submission::busy;  // the caller closes
   progress(operation) = Progress{};
   finish_lost(operation);
   return Submission::completed;
@@ -78,7 +78,7 @@ void IoUringEngine::wait_lost(OperationQueue& completed, Deadline deadline) noex
   const timespec span = deadline.is_never() ? timespec{} : span_until(system_, deadline);
   const int ready = system_.ppoll(list, 2, deadline.is_never() ? nullptr : &span, nullptr);
   if (ready < 0 && errno == EINTR) return;
-  // EINVAL: RLIMIT_NOFILE is less than two. POLLNVAL: the program has closed all that is open.
+  // EINVAL: RLIMIT_NOFILE is less than two. POLLNVAL: the program has closed our descriptors.
   if (ready < 0 || ((list[0].revents | list[1].revents) & POLLNVAL) != 0) {
     nap(system_, deadline);
     constexpr timespec at_once{};
@@ -99,12 +99,11 @@ void IoUringEngine::wait_lost(OperationQueue& completed, Deadline deadline) noex
   }
 }
 
-// Takes the last completions first. The interrupt is needed because the ring may have swallowed
-// one.
+// Takes the last completions first. The interrupt is needed because the ring may have lost one.
 void IoUringEngine::let_go_of_ring(OperationQueue& completed) noexcept {
   os::LockGuard guard{mutex_, system_, locked_};
   take_the_last(completed);
-  // A close that was not handed over is still to be made. All others have no effect so far.
+  // A close that was not submitted still has to be made. Other unsubmitted requests had no effect.
   ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
     mutex_.assume_held();
     const Request* const named =
@@ -121,7 +120,7 @@ void IoUringEngine::let_go_of_ring(OperationQueue& completed) noexcept {
   write_event();
 }
 
-// Nothing of the engine is in the kernel.
+// The kernel has nothing of the engine any more.
 void IoUringEngine::end_all(OperationQueue& done) noexcept {
   resting_ = no_index;
   for (std::uint32_t slot = 0; slot < requests_.used(); ++slot) {
@@ -148,7 +147,7 @@ void IoUringEngine::end_all(OperationQueue& done) noexcept {
   postponed_ = 0;
 }
 
-// A close that the kernel got may have happened, and the number may belong to another file by now.
+// A submitted close may have happened, and the number may belong to another file by now.
 void IoUringEngine::end_close(Operation& operation) noexcept {
   if (progress(operation).place != Place::postponed) {
     finish_lost(operation);

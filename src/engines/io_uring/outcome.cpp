@@ -1,10 +1,10 @@
-// The meaning of a completion, errno by errno. Three come without any fault:
-//   ECANCELED   without our asking: the thread that submitted the request has ended, and the kernel
-//               cancels with it; or no worker of the kernel can be started (RLIMIT_NPROC)
-//   EINTR       the same end, or a signal, hit a worker of the kernel
-//   EAGAIN      the descriptor is in non-blocking mode, and this kernel takes that literally
+// The meaning of a completion, errno by errno. Three errors are no failure of the operation:
+//   ECANCELED   not asked for by us: the thread that submitted the request has ended, and the
+//               kernel cancels its requests; or no kernel worker can be started (RLIMIT_NPROC)
+//   EINTR       the same thread's end, or a signal, interrupted a kernel worker
+//   EAGAIN      the descriptor is in non-blocking mode, and this kernel honours that
 // A write to a terminal whose other side is gone may end with EINTR each time (seen on Linux 6.18).
-// An operation that was not cancelled by the program goes on, with the bytes already moved.
+// An operation that the program has not cancelled continues, with the bytes already moved.
 #include "engines/io_uring/outcome.hpp"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ Verdict finish(Operation& operation, int error) noexcept {
   return Verdict::finished;
 }
 
-// A short read of a pooled buffer is complete: it is never "exactly".
+// A short pooled read is complete: it is never "exactly".
 Verdict finish_pooled(Operation& operation, std::size_t bytes) noexcept {
   Progress& state = progress(operation);
   operation.set_bytes(bytes);
@@ -53,7 +53,7 @@ Verdict finish_pooled(Operation& operation, std::size_t bytes) noexcept {
   return Verdict::finished;
 }
 
-// Datagrams: one transfer, whole or cut short by the buffer.
+// A datagram is one transfer, whole or truncated to the buffer.
 Verdict finish_datagram(Operation& operation, const Message* message, std::size_t bytes) noexcept {
   if (operation.kind() == OperationKind::read_datagram && operation.endpoint() != nullptr) {
     BATON_ASSERT(message != nullptr);
@@ -72,7 +72,7 @@ Verdict moved(Operation& operation, const Message* message, std::size_t bytes) n
     return finish_datagram(operation, message, bytes);
   }
   if (progress(operation).pool != nullptr) return finish_pooled(operation, bytes);
-  // A direct file may end between two of its blocks, where it cannot be read on.
+  // A direct file may end between two of its blocks; a read cannot continue there.
   const bool done =
       operation.handle()->direct() ? advance(operation, bytes) : advance_file(operation, bytes);
   if (done) return Verdict::finished;
@@ -98,16 +98,16 @@ bool may_need_worker(const Operation& operation, bool by_worker,
   }
 }
 
-// Cancelled so many times in a row, a quarter of a second long, by nobody: the threads that submit
-// do not end that often, so there is no worker. They may where other processes read the same
-// socket, each of which makes a try fruitless.
+// Cancelled 16 times in a row, over a quarter of a second, and not by the program. Submitting
+// threads do not end that often, so the kernel has no worker. Tries on a descriptor that can be
+// polled may fail as often when other processes read the same socket.
 bool lacks_worker(const Operation& operation, const Progress& state,
                   const os::System& system) noexcept {
   constexpr unsigned tries_max = 16;
   return state.failures >= tries_max && may_need_worker(operation, state.by_worker, system);
 }
 
-// Short calls are made here.
+// The short calls are made by this thread.
 Verdict do_without_worker(Operation& operation, const os::System& system) noexcept {
   const NativeHandle fd = operation.handle()->native();
   switch (operation.kind()) {
@@ -128,7 +128,7 @@ Verdict accept_failed(Operation& operation, int error) noexcept {
     case ENOBUFS:
     case ENOMEM:
       return Verdict::back_off;
-    // Errors of the connection that was about to be accepted, or of a firewall, not of the listener
+    // Errors of the connection that was being accepted, or of a firewall, not of the listener
     // (accept(2), "Error handling").
     case EPERM:
     case ETIMEDOUT:
@@ -147,7 +147,7 @@ Verdict accept_failed(Operation& operation, int error) noexcept {
 }
 
 Verdict connect_failed(Operation& operation, int error) noexcept {
-  // Begun by a thread that has ended meanwhile: the connection was, or is being, made without it.
+  // Begun by a thread that has ended: the connection is made, or in progress, without it.
   const bool begun = progress(operation).begun;
   switch (error) {
     case EINPROGRESS:
@@ -161,7 +161,7 @@ Verdict connect_failed(Operation& operation, int error) noexcept {
   }
 }
 
-// Nothing was done although nothing stood in the way.
+// A try did nothing although nothing prevented it.
 Verdict tried_in_vain(Operation& operation, Verdict next, const os::System& system) noexcept {
   Progress& state = progress(operation);
   if (writes_to_nobody(system, operation)) return finish(operation, EIO);
@@ -172,17 +172,18 @@ Verdict tried_in_vain(Operation& operation, Verdict next, const os::System& syst
 }
 
 Verdict would_block(Operation& operation, const os::System& system) noexcept {
-  // A UNIX listener's backlog is full: readiness would not tell when there is room.
+  // The UNIX listener's backlog is full: readiness does not tell when there is room.
   if (operation.kind() == OperationKind::connect) return Verdict::back_off;
   if (is_file(operation) && !progress(operation).by_worker) return Verdict::by_worker;
   if (is_file(operation)) return tried_in_vain(operation, Verdict::again, system);
-  // Later tries follow a report that it is ready.
+  // Later tries follow a report of readiness.
   if (!progress(operation).begun) return Verdict::poll;
   return tried_in_vain(operation, Verdict::poll, system);
 }
 
-// The clock was set. Read again, the timer would not say so any more. Nor is it ready after that
-// answer: one that is was not read, for the thread that submitted the read has ended.
+// Whether a timer reports that its clock was set. A second read would not report it again. After
+// that report the timer is not ready; a ready timer was not read, because the thread that submitted
+// the read has ended.
 bool is_answer_of_a_timer(const Operation& operation, const os::System& system) noexcept {
   return operation.kind() == OperationKind::read_stream &&
          operation.handle()->kind() == HandleKind::pipe &&
@@ -195,7 +196,7 @@ Verdict failed(Operation& operation, int error, const os::System& system) noexce
   switch (error) {
     case ECANCELED:
     case EINTR:
-      // The descriptor is gone once close(2) has begun, interrupted or not.
+      // The descriptor is closed once close(2) has begun, interrupted or not.
       if (operation.kind() == OperationKind::close && error == EINTR) return finish(operation, 0);
       if (error == ECANCELED && is_answer_of_a_timer(operation, system)) break;
       if (error == ECANCELED && lacks_worker(operation, state, system)) {
@@ -244,7 +245,7 @@ bool take_block(Operation& operation) noexcept {
   return state.block != nullptr;
 }
 
-// How a connection attempt ended that was waited for by readiness.
+// The outcome of a connection attempt after a poll.
 Verdict connect_polled(Operation& operation, const os::System& system) noexcept {
   int error = 0;
   socklen_t size = sizeof(error);
@@ -254,7 +255,7 @@ Verdict connect_polled(Operation& operation, const os::System& system) noexcept 
   return finish(operation, error);
 }
 
-// The descriptor is ready, or has an error that the next try will tell.
+// The descriptor is ready, or has an error that the next try reports.
 Verdict polled(Operation& operation, int result, const os::System& system) noexcept {
   Progress& state = progress(operation);
   if (result == -ECANCELED || result == -EINTR) return Verdict::poll;
@@ -296,9 +297,9 @@ bool is_valid(Operation& operation) noexcept {
       return false;
     case OperationKind::read_file:
     case OperationKind::write_file:
-      // The kernel takes the greatest number for "where the file stands".
+      // The kernel takes the greatest number for the current position.
       if (operation.has(Operation::append) || operation.offset() <= offset_max) return true;
-      // Nothing at all goes anywhere.
+      // With nothing to move, any offset is accepted.
       if (!operation.has(Operation::pooled) && remaining_bytes(operation) == 0) return true;
       finish(operation, EINVAL);
       return false;
@@ -308,7 +309,7 @@ bool is_valid(Operation& operation) noexcept {
 }
 
 bool start_pooled(Operation& operation) noexcept {
-  // A descriptor that is not open for reading answers at once, and has no readiness.
+  // A descriptor that is not open for reading fails at once, and has no readiness.
   if (is_file(operation) || !operation.handle()->readable()) return take_block(operation);
   progress(operation).step = Step::poll;
   return true;

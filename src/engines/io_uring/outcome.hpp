@@ -1,4 +1,4 @@
-// The meaning of the kernel's completion for its operation.
+// The meaning of a kernel completion for its operation.
 #pragma once
 
 #include "engines/io_uring/request.hpp"
@@ -8,29 +8,29 @@ namespace baton::engines::uring {
 
 enum class Verdict : std::uint8_t {
   finished,   ///< the outcome is recorded in the operation
-  again,      ///< go on with the rest, or once more
-  poll,       ///< wait for readiness, then once more
-  by_worker,  ///< once more, by a worker of the kernel
-  turn_away,  ///< no descriptor left: tell one peer, then as back_off
-  back_off    ///< once more, later
+  again,      ///< continue with the rest, or retry
+  poll,       ///< wait for readiness, then retry
+  by_worker,  ///< retry by a kernel worker
+  turn_away,  ///< no descriptor left: turn one peer away, then as back_off
+  back_off    ///< retry later
 };
 
-/// `result` is what the kernel answered to the operation's present step. A finished pooled read has
-/// its block or has given it back.
+/// `result` is the kernel's answer to the operation's present step. A finished pooled read has its
+/// block, or the block is back in the pool.
 Verdict judge(Operation& operation, const Message* message, int result,
               const os::System& system) noexcept;
 
-/// False: the kernel would misunderstand it; the error is recorded.
+/// False: the kernel would misinterpret it; the error is recorded.
 bool is_valid(Operation& operation) noexcept;
 
-/// A pooled read begins: waits for readiness, or (files are always ready) takes its block at once.
-/// False: the pool is empty, the outcome is recorded.
+/// Begins a pooled read: it waits for readiness or, because files are always ready, takes its block
+/// at once. False: the pool is empty, and the outcome is recorded.
 bool start_pooled(Operation& operation) noexcept;
 
-/// Records the end of an operation that was cancelled; bytes moved before stay recorded.
+/// Ends an operation that was cancelled; the bytes moved so far stay recorded.
 void finish_cancelled(Operation& operation) noexcept;
 
-/// The same for one whose ring was taken away, and for one without memory for its request.
+/// The same for an operation whose ring is lost, and for one without memory for its request.
 void finish_lost(Operation& operation) noexcept;
 void finish_without_memory(Operation& operation) noexcept;
 

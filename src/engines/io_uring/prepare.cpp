@@ -1,13 +1,13 @@
-// From an operation to a request, by kind. What surprises:
-//   - A write into a pipe without readers raises SIGPIPE in the thread that happens to run it: the
-//     submitter, at any return from the kernel, even of a write that was left to a worker, for the
-//     worker hands back what it finds no room for. RWF_NOSIGNAL says no (since Linux 6.18);
-//     before, pipes are not written by the ring (IoUringEngine::move_by_call).
-//   - A datagram that finds no room is answered with EAGAIN (MSG_DONTWAIT). The kernel would
-//     otherwise try again by itself, with the list of buffers that the first try has used up: a
-//     UNIX socket then sends an empty datagram and reports success (seen up to Linux 6.18).
+// From an operation to a request, by kind. Three points are not obvious:
+//   - A write into a pipe without readers raises SIGPIPE in the thread that runs it. That is the
+//     submitter at any return from the kernel, even for a write left to a kernel worker, because
+//     the worker hands back a write that finds no room. RWF_NOSIGNAL prevents it (since Linux
+//     6.18); on older kernels the ring does not write pipes (IoUringEngine::move_by_call).
+//   - A datagram that finds no room is answered with EAGAIN (MSG_DONTWAIT). Otherwise the kernel
+//     would retry with the list of buffers that the first try has consumed: a UNIX socket then
+//     sends an empty datagram and reports success (seen up to Linux 6.18).
 //   - A list of buffers has the layout of the kernel's iovec and is passed as it is; only the rest
-//     of a partial transfer is written out anew.
+//     of a partial transfer is written into a new list.
 #include "engines/io_uring/prepare.hpp"
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ bool is_read(const Operation& operation) noexcept {
          operation.kind() == OperationKind::read_datagram;
 }
 
-// The memory of the next transfer, as far as `pieces` has room. Datagrams never go on.
+// The memory of the next transfer, as far as `pieces` has room. Datagrams never continue.
 std::size_t pieces_of(Operation& operation, std::span<iovec> pieces) noexcept {
   const Progress& state = progress(operation);
   if (state.pool != nullptr) {
@@ -64,7 +64,7 @@ std::size_t pieces_of(Operation& operation, std::span<iovec> pieces) noexcept {
 }
 
 std::uint64_t offset_of(const Operation& operation) noexcept {
-  // An append goes to the end, whatever the offset. One at the current position would move that.
+  // An append goes to the end whatever the offset is; the current position would be moved by it.
   if (operation.has(Operation::append)) return 0;
   const bool positional = (operation.kind() == OperationKind::read_file ||
                            operation.kind() == OperationKind::write_file) &&
@@ -77,10 +77,10 @@ void set_piece(abi::Sqe& request, const iovec& piece) noexcept {
   request.length = static_cast<std::uint32_t>(std::min(piece.iov_len, limits::transfer_max));
 }
 
-// The whole of a vectored operation, nothing moved yet: the user's own list. Otherwise the rest,
-// written out.
+// The user's own list for a vectored operation that has moved nothing; otherwise the rest, as a new
+// list.
 std::span<iovec> list_of(Operation& operation, Message& message) noexcept {
-  // A list of more than one call moves is refused by the kernel.
+  // The kernel refuses a list with more bytes than one call moves.
   if (operation.has(Operation::vectored) && operation.bytes() == 0 &&
       (is_datagram(operation) || remaining_bytes(operation) <= limits::transfer_max)) {
     return engines::list_of(operation);
@@ -108,7 +108,7 @@ void prepare_message(abi::Sqe& request, Operation& operation, Message& message,
     Endpoint& endpoint = *operation.endpoint();
     message.header.msg_namelen =
         is_read(operation) ? static_cast<socklen_t>(Endpoint::capacity) : endpoint.size();
-    // An unspecified one means the peer that the socket is connected to.
+    // An unspecified endpoint means the peer that the socket is connected to.
     if (message.header.msg_namelen > 0) message.header.msg_name = endpoint.data();
   }
   request.opcode = is_read(operation) ? abi::op_recvmsg : abi::op_sendmsg;
@@ -127,7 +127,7 @@ void prepare_socket(abi::Sqe& request, Operation& operation, Message* message) n
   request.opcode = is_read(operation) ? abi::op_recv : abi::op_send;
   set_piece(request, piece);
   request.operation_flags = message_flags(operation);
-  // Readiness was waited for first; if another reader was faster, the block must not stay taken.
+  // The poll came first; if another reader was faster, the block must not stay taken.
   if (progress(operation).pool != nullptr) request.operation_flags |= MSG_DONTWAIT;
 }
 
@@ -181,7 +181,7 @@ std::uint32_t poll_events(const Operation& operation) noexcept {
 }
 
 void prepare_poll(abi::Sqe& request, std::uint32_t events) noexcept {
-  // The kernel keeps its old 16-bit field in the lower half on every machine.
+  // The lower half holds the kernel's old 16-bit field on every machine.
   if constexpr (std::endian::native == std::endian::big) events = std::rotl(events, 16);
   request.opcode = abi::op_poll_add;
   request.operation_flags = events;
@@ -285,7 +285,7 @@ std::uint32_t prepare_merged(abi::Sqe& request, Operation& first, Message& messa
     for (const iovec& piece : room.subspan(pieces, count)) bytes += piece.iov_len;
     pieces += count;
     ++covered;
-    // Only part of it fits: what comes after it must wait.
+    // Only a part of it fits, so later writes must wait.
     if (bytes != remaining_bytes(*next)) break;
   }
   message.header = {};

@@ -1,5 +1,5 @@
-// Probing by doing: versions lie (distributions port features back, sandboxes take them away), a
-// ring that has run a no-op does not.
+// Probes by trying. Versions mislead: distributions backport features, and sandboxes take them
+// away. A ring that has run a no-op works.
 #include "engines/io_uring/probe.hpp"
 
 #include <errno.h>
@@ -92,7 +92,7 @@ Result<void, Failure> check_noop(const os::System& system, Ring& ring) {
   abi::Cqe completion{};
   if (run_noop(ring) != Entered::done || !ring.pop(completion) ||
       completion.user_data != noop_tag || completion.result != 0) {
-    // Set-up was allowed and the entry is not: a filter that knows only some of the calls.
+    // Setup is allowed and the entry is not: a filter that knows only some of the calls.
     if (errno == EPERM || errno == EACCES || errno == ENOSYS) {
       return unexpected{setup_failure(system, errno)};
     }
@@ -106,7 +106,7 @@ Result<void, Failure> check_operations(Ring& ring, KernelFacts& facts) {
   abi::Probe table{};
   if (const int error = ring.register_call(abi::register_probe, &table, abi::probe_operations);
       error != 0) {
-    // Unknown to kernels before 5.6; otherwise a filter that knows only some of the calls.
+    // EINVAL: a kernel before 5.6. Other errors: a filter that knows only some of the calls.
     const bool old = error == EINVAL;
     return unexpected{unavailable(old ? ReasonCode::kernel_too_old : ReasonCode::denied_seccomp,
                                   "io_uring_register refuses to tell what the kernel can (" +
@@ -138,7 +138,7 @@ Result<void, Failure> check_features(const Ring& ring) {
                   "idle sockets would each hold a thread; Linux 5.7 or newer is needed")};
 }
 
-// One byte into a pipe that has a reader: harmless whatever the kernel thinks of the flag.
+// Writes one byte into a pipe that has a reader: harmless whatever the kernel makes of the flag.
 bool takes_no_signal_flag(const os::System& system) {
   int ends[2] = {-1, -1};
   if (system.pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) return false;
@@ -151,7 +151,7 @@ bool takes_no_signal_flag(const os::System& system) {
   return written == 1;
 }
 
-// A message to itself, which has to arrive. EINVAL, EBADF: the kernel does not know how.
+// Sends a message to the ring itself, which must arrive. EINVAL, EBADF: the kernel cannot do it.
 bool takes_messages(const os::System& system, Ring& ring) noexcept {
   if (Ring::send_message(system, ring.descriptor(), message_tag) != 0) return false;
   static_cast<void>(

@@ -1,4 +1,4 @@
-// Finds out by trying what this kernel, and any filter of system calls, lets the engine use.
+// Finds out by trying which features the kernel and any system-call filter allow.
 #pragma once
 
 #include "baton/error.hpp"
@@ -19,8 +19,8 @@ struct ProbeWish {
   bool message = false;  ///< interrupts by messages to the ring
 };
 
-/// Sets up a small ring, runs a no-op through it and asks for every request the engine uses. The
-/// Failure is fit for a person.
+/// Sets up a small ring, runs a no-op through it, and asks for every request that the engine uses.
+/// The Failure is written for a person.
 Result<ProbeReport, Failure> probe(const os::System& system, const ProbeWish& wish);
 
 /// The Failure for a ring that could not be set up, by errno.

@@ -1,8 +1,8 @@
-// The ring layer. What surprises:
-//   - flags are tried from many to few: a kernel answers EINVAL to the first it does not know;
-//   - io_uring_enter answers the number of requests it took even when the wait that followed was
-//     cut short, and does not wait at all when it took fewer than asked;
-//   - completions that found the ring full stay in the kernel (NODROP) and come only through an
+// The ring layer. Three points are not obvious:
+//   - Flags are tried from many to few: a kernel answers EINVAL to the first that it does not know.
+//   - io_uring_enter returns the number of requests taken even if the wait that followed was cut
+//     short, and does not wait at all if it took fewer than requested.
+//   - Completions that found the ring full stay in the kernel (NODROP) and come only through an
 //     entry with GETEVENTS; before Linux 5.19 no request is taken meanwhile (EBUSY).
 #include "engines/io_uring/ring.hpp"
 
@@ -26,7 +26,7 @@ abi::Timespec to_timespec(Duration span) noexcept {
   return {span.count() / ns_per_second, span.count() % ns_per_second};
 }
 
-// The time until `deadline`; only asks for the time when it matters.
+// The time until `deadline`. Reads the clock only if needed.
 Duration left_until(const os::System& system, Deadline deadline) noexcept {
   if (deadline == Deadline::immediately()) return Duration::zero();
   return deadline.remaining(Deadline::at_ns(system.monotonic_ns()));
@@ -49,7 +49,7 @@ Entered classify(int error) noexcept {
   }
 }
 
-// The sets of flags to try, from what the newest kernel has to what the oldest has.
+// The sets of flags to try, from the newest kernel's to the oldest's.
 std::size_t flags_to_try(const RingOptions& options, std::uint32_t (&list)[4]) noexcept {
   const std::uint32_t base = abi::setup_cq_size | abi::setup_clamp;
   if (options.pinned) {
@@ -60,9 +60,9 @@ std::size_t flags_to_try(const RingOptions& options, std::uint32_t (&list)[4]) n
     list[1] = pinned;
     return 2;
   }
-  // COOP_TASKRUN saves an interrupt for each completion, but would leave a waiting thread without
-  // the completion of what a busy other thread has submitted: only where waiter and submitter are
-  // one.
+  // COOP_TASKRUN saves an interrupt per completion. But a waiting thread would not get the
+  // completions of requests that another, busy thread has submitted, so it needs one thread that
+  // does both.
   const std::uint32_t cooperative =
       options.cooperative ? abi::setup_coop_taskrun | abi::setup_taskrun_flag : 0;
   list[0] = base | abi::setup_submit_all | cooperative | abi::setup_no_sqarray;
@@ -106,7 +106,7 @@ Ring::Ring(const os::System& system, int descriptor, const abi::Parameters& para
       setup_flags_(parameters.flags),
       disabled_((parameters.flags & abi::setup_disabled) != 0),
       waits_in_one_call_(!disabled_ && (parameters.features & abi::feature_ext_arg) != 0),
-      // Otherwise an idle server is accounted as waiting for a disk.
+      // Without it an idle server is accounted as waiting for a disk.
       wait_flags_(
           abi::enter_get_events |
           ((parameters.features & abi::feature_no_iowait) != 0 ? abi::enter_no_iowait : 0U)) {}
@@ -123,7 +123,7 @@ void Ring::abandon() noexcept {
   descriptor_ = -1;
 }
 
-// Where the pages did not come along there may be anything of the child's by now.
+// Memory that was not inherited may have been reused by the child.
 void Ring::abandon_in_child() noexcept {
   const bool has_pages = inherited_ || let_go_;
   if (!has_pages) {
@@ -138,14 +138,14 @@ void Ring::close_witness() noexcept {
   witness_ = -1;
 }
 
-// A mapping holds the ring as a descriptor does. Pages of nothing take the place of these two, in
-// one step, because other threads may be looking at them.
+// A mapping holds a reference to the ring as a descriptor does. Anonymous pages replace both in one
+// step, because other threads may be reading them.
 bool Ring::let_go(bool closed) noexcept {
   BATON_ASSERT(!let_go_);
   let_go_ = true;
   const bool rings = replace(rings_, rings_size_);
   const bool sqes = replace(sqes_, sqes_size_);
-  tail_ = shared(sq_head_).load(std::memory_order_relaxed) + sq_entries_;  // no room, never shown
+  tail_ = shared(sq_head_).load(std::memory_order_relaxed) + sq_entries_;  // full, not published
   if (!closed) system_.close(descriptor_);
   return rings && sqes;
 }
@@ -160,8 +160,8 @@ int Ring::map(const abi::Parameters& p) noexcept {
     void* const at = system_.mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
                                   descriptor_, static_cast<off_t>(offset));
     if (at == MAP_FAILED) return nullptr;
-    // A child must not share the queues with its parent. Only advice: should it be refused, the
-    // child's copy is dropped by abandon_in_child().
+    // A child must not share the queues with its parent. This is only advice: if it is refused,
+    // abandon_in_child() drops the child's copy.
     inherited_ |= system_.madvise(at, size, MADV_DONTFORK) != 0;
     return at;
   };
@@ -182,7 +182,7 @@ int Ring::map(const abi::Parameters& p) noexcept {
   sq_flags_ = word(p.sq.flags);
   sq_mask_ = *word(p.sq.ring_mask);
   sq_entries_ = p.sq_entries;
-  // The i-th place of the queue names the i-th request, for ever.
+  // Entry i of the queue names request i, for ever.
   for (std::uint32_t i = 0; array && i < sq_entries_; ++i) word(p.sq.array)[i] = i;
   cq_head_ = word(p.cq.head);
   cq_tail_ = word(p.cq.tail);
@@ -206,7 +206,7 @@ std::uint32_t Ring::brought() const noexcept {
 
 bool Ring::needs_kernel() const noexcept {
   const std::uint32_t by_flag = abi::sq_cq_overflow | abi::sq_taskrun;
-  // relaxed: a flag that comes too late is seen by the next look.
+  // relaxed: a flag that is set too late is seen next time.
   return (shared(sq_flags_).load(std::memory_order_relaxed) & by_flag) != 0;
 }
 
@@ -222,7 +222,7 @@ int Ring::send_message(const os::System& system, int ring, std::uint64_t user_da
   return system.io_uring_register(-1, abi::register_send_message, &message, 1) < 0 ? errno : 0;
 }
 
-// Makes the calling thread the owner of a ring that has none; 0 or an errno.
+// Makes the calling thread the owner of a ring that has none. Returns 0 or an errno.
 int Ring::enable_if_needed() noexcept {
   if (BATON_LIKELY(!disabled_)) return 0;
   const int error = register_call(abi::register_enable_rings, nullptr, 0);
@@ -231,7 +231,7 @@ int Ring::enable_if_needed() noexcept {
   return error;
 }
 
-// The number of requests taken, or -errno.
+// Returns the number of requests taken, or -errno.
 int Ring::enter(unsigned count, unsigned wanted, unsigned flags, const void* argument,
                 std::size_t size) noexcept {
   if (const int error = enable_if_needed(); error != 0) return -error;
@@ -278,7 +278,7 @@ Entered Ring::enter_and_wait(unsigned count, Deadline deadline) noexcept {
   return taken >= 0 ? Entered::done : classify(-taken);
 }
 
-// Before Linux 5.11 a wait on the ring has no time-out; its descriptor is readable when there are
+// Before Linux 5.11 a wait on the ring has no timeout; its descriptor is readable when there are
 // completions.
 Entered Ring::poll_descriptor(Deadline deadline) noexcept {
   pollfd entry{descriptor_, POLLIN, 0};

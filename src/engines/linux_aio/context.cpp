@@ -1,4 +1,4 @@
-// The context: set-up, requests, the ring, the event.
+// The context: setup, requests, the ring, the event.
 #include "engines/linux_aio/context.hpp"
 
 #include <errno.h>
@@ -70,7 +70,7 @@ Context::Context(const os::System& system, std::uint32_t slots)
 }
 
 Context::~Context() {
-  // EINVAL, EFAULT: only a bug. Waits for what is in flight, of which there is nothing.
+  // EINVAL, EFAULT: only a bug. Waits for requests in flight; there are none.
   if (context_ != 0) static_cast<void>(system_.io_destroy(context_));
   if (event_ != invalid_handle) static_cast<void>(system_.close(event_));
 }
@@ -84,7 +84,7 @@ Result<std::unique_ptr<Context>, int> Context::open(const os::System& system, st
 }
 
 int Context::setup() noexcept {
-  // EFD_CLOEXEC | EFD_NONBLOCK: the count is read when there may be none.
+  // EFD_CLOEXEC | EFD_NONBLOCK: the count is read even when it may be zero.
   event_ = system_.eventfd(0, O_CLOEXEC | O_NONBLOCK);
   if (event_ < 0) return errno;
   if (system_.io_setup(slots_ + 1, &context_) != 0) {
@@ -103,7 +103,7 @@ int Context::setup() noexcept {
   return 0;
 }
 
-// An interrupt comes back, or this kernel is too old; versions lie. 0 or an errno.
+// An interrupt must complete, or this kernel is too old; versions mislead. Returns 0 or an errno.
 int Context::probe() noexcept {
   const std::array slots{wake_slot()};
   if (const int taken = submit(slots); taken != 1) return taken < 0 ? -taken : EINVAL;
@@ -112,8 +112,8 @@ int Context::probe() noexcept {
   return completion.slot == wake_slot() && completion.result >= 0 ? 0 : EINVAL;
 }
 
-// The child has the ring's pages, shared with its parent, and no context behind them: nothing of
-// it may be touched but the mapping itself.
+// The child has the ring's pages, shared with its parent, and no context behind them: it may unmap
+// them and touch nothing else.
 void Context::abandon() noexcept {
   if (ring_ != nullptr) {
     const std::size_t size = sizeof(Ring) + ring_->size * sizeof(io_event);
@@ -166,7 +166,7 @@ int Context::submit(std::span<const std::uint32_t> slots) noexcept {
 
 void Context::cancel(std::uint32_t slot) noexcept {
   io_event unused{};  // since Linux 3.12 the result comes through the ring
-  // EINVAL: it cannot be cancelled, which is the rule. EINPROGRESS: it is being. EAGAIN: no more.
+  // EINVAL: it cannot be cancelled, as usual. EINPROGRESS: it is being cancelled. EAGAIN: too late.
   static_cast<void>(system_.io_cancel(context_, &requests_[slot], &unused));
 }
 
@@ -193,7 +193,7 @@ std::size_t Context::take(std::span<Completion> into, Deadline deadline) noexcep
 }
 
 std::size_t Context::take_from_ring(std::span<Completion> into) noexcept {
-  // relaxed: the head is ours. acquire: the events are there when the tail is.
+  // relaxed: the head is ours. acquire: the events are visible when the tail is.
   std::uint32_t head = shared(ring_->head).load(std::memory_order_relaxed);
   const std::uint32_t tail = shared(ring_->tail).load(std::memory_order_acquire);
   std::size_t count = 0;

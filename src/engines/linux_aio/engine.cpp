@@ -1,7 +1,7 @@
-// Opens the engine: how many slots, the context, a first interrupt as the probe - and says why not.
+// Opens the engine: number of slots, context, a first interrupt as the probe. Explains failures.
 //
-// Slots are a resource of the whole system: fs.aio-max-nr of them for all processes together
-// (65536 unless an administrator raised it), fs.aio-nr are taken. So an engine asks for few.
+// Slots are a resource of the whole system: fs.aio-max-nr for all processes together (65536 unless
+// an administrator raised it); fs.aio-nr are in use. An engine therefore asks for few.
 #include "engines/linux_aio/engine.hpp"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ namespace {
 using linux_aio::Context;
 using linux_aio::LinuxAioEngine;
 
-/// More operations than a disk has on the way at once gain nothing.
+/// More operations than a disk has in flight at once gain nothing.
 constexpr std::uint32_t slots_default = 128;
 constexpr std::uint32_t slots_max = 4'096;
 
@@ -55,7 +55,7 @@ Failure unavailable(ReasonCode code, std::string reason) {
   return {make_error_code(errc::engine_unavailable), "linux_aio: " + std::move(reason), code};
 }
 
-/// The text of a sysctl; "unknown" where /proc is not mounted.
+/// The text of a sysctl; "unknown" if /proc is not mounted.
 std::string sysctl(const os::System& system, const char* path) {
   char text[32] = {};
   const int file = system.open(path, O_RDONLY | O_CLOEXEC, 0);

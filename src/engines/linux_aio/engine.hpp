@@ -9,9 +9,9 @@
 
 namespace baton::engines {
 
-/// Opens a context of the kernel's native AIO, with as many slots as config->started_max and
+/// Opens a context of the kernel's native AIO. Its slots are as many as config->started_max and
 /// operations_max ask for, and few by default. Needs Linux 4.18. A Failure tells what the system
-/// lacks, what denies it, or that fs.aio-max-nr is used up.
+/// lacks or denies, or that fs.aio-max-nr is used up.
 Result<std::unique_ptr<Engine>, Failure> open_linux_aio(const EngineOptions& options);
 
 }  // namespace baton::engines

@@ -1,8 +1,8 @@
-// The linux_aio engine. How an operation moves:
+// The linux_aio engine. The path of an operation:
 //
 //   submit -> admit -> [held in its lane] -> the batch -> io_submit -> settle -> finished -> out
 //                                       \-> tried at once -> a worker -------/^
-//                                                            (also what the kernel gives back)
+//                                           (or a worker continues what the kernel gave back)
 #include "engines/linux_aio/linux_aio_engine.hpp"
 
 #include <errno.h>
@@ -18,7 +18,7 @@
 namespace baton::engines::linux_aio {
 namespace {
 
-// While the kernel has no room and nothing completes: doubled each time.
+// The longest pause while the kernel has no room and nothing completes; pauses double up to it.
 constexpr Duration congestion_pause_max{160'000'000};
 
 EngineInfo make_info(bool concurrent, std::uint32_t slots) noexcept {
@@ -35,12 +35,12 @@ EngineInfo make_info(bool concurrent, std::uint32_t slots) noexcept {
   return info;
 }
 
-// Whether the kernel does it without blocking the thread that hands it over.
+// Whether the kernel does it without blocking the submitting thread.
 bool by_kernel(const os::System& system, const Operation& operation,
                const FileRecord& record) noexcept {
   if (operation.kind() == OperationKind::sync_file) return true;
   if (!record.direct || is_ordered(operation) || operation.bytes() != 0) return false;
-  // Too long a file: the signal would be the thread's.
+  // Beyond RLIMIT_FSIZE the submitting thread would get SIGXFSZ.
   return operation.kind() == OperationKind::read_file || !FileCalls::growth_is_limited(system);
 }
 
@@ -71,7 +71,7 @@ LinuxAioEngine::LinuxAioEngine(const EngineOptions& options, std::unique_ptr<Con
 LinuxAioEngine::~LinuxAioEngine() { BATON_ASSERT(used_slots_ == 0); }
 
 void LinuxAioEngine::after_fork_in_child() noexcept {
-  // It may be locked by a thread that does not exist here.
+  // The mutex may be locked by a thread that does not exist here.
   mutex_.assume_held();
   context_->abandon();
   workers_.abandon();
@@ -98,7 +98,7 @@ std::error_code LinuxAioEngine::attach(Handle& handle) noexcept {
 }
 
 void LinuxAioEngine::detach(Handle& handle) noexcept {
-  // No registration outlives its request, so there is none to drop.
+  // No registration outlives its request.
   os::LockGuard guard{mutex_, system_, concurrent_};
   const FileRecord& record = files_[handle.index()];
   BATON_ASSERT(record.in.queue.empty() && record.in.order.idle());
@@ -123,17 +123,17 @@ Submission LinuxAioEngine::submit(Operation& operation, void*) noexcept {
     answer = admit(operation, record, tries);
   }
   if (!tries) return answer;
-  // Without the lock: copying out of the page cache takes its time, and others may do the same.
+  // Without the lock: copying out of the page cache takes time, and other threads may do the same.
   const bool done = calls_.try_now(operation, progress(operation).attempt, record.no_wait_writes);
   return after_try(operation, record, done);
 }
 
-// `tries`: it is this thread's to try, and not visible to cancel before that.
+// `tries`: this thread tries the operation, which is not visible to cancel before that.
 Submission LinuxAioEngine::admit(Operation& operation, FileRecord& record, bool& tries) noexcept {
-  // A cancel sets the mark before it takes the lock: either we see the mark, or it finds the
-  // operation.
+  // A cancel sets the mark before it takes the lock: either this thread sees the mark, or the
+  // cancel finds the operation.
   int error = operation.cancel_asked() ? ECANCELED : 0;
-  // The kernel's answer for sockets and pipes.
+  // The kernel answers the same for sockets and pipes.
   if (error == 0 && !record.is_file) {
     error = operation.kind() == OperationKind::sync_file ? EINVAL : ESPIPE;
   }
@@ -190,7 +190,7 @@ Submission LinuxAioEngine::after_try(Operation& operation, FileRecord& record, b
   return Submission::completed;
 }
 
-// Brings an operation under way that its lane has counted as begun. False: it is complete instead.
+// Starts an operation that its lane has counted as begun. False: it is complete instead.
 bool LinuxAioEngine::go(Operation& operation, const FileRecord& record) noexcept {
   if (!by_kernel(system_, operation, record)) {
     const int error = give_to_worker(operation);
@@ -220,8 +220,7 @@ void LinuxAioEngine::dispatch(const FileRecord& record, Lane& lane) noexcept {
   }
 }
 
-// Operations that an end has released, when the thread that saw it will not wait next. (A single
-// thread will.)
+// Submits operations that an end has released. A single thread does so in its next wait.
 void LinuxAioEngine::submit_batch(bool call_leader) noexcept {
   if (!concurrent_) return;
   if (hand_over() || call_leader) interrupt();
@@ -230,14 +229,14 @@ void LinuxAioEngine::submit_batch(bool call_leader) noexcept {
 // -- the batch ------------------------------------------------------------------------------------
 
 void LinuxAioEngine::flush() noexcept {
-  // The leader knows, and tries again after its pause. A leader of several engines flushes before
-  // it sleeps: it would wake itself for ever.
+  // The leader retries after its pause. A leader of several engines flushes before it sleeps, so it
+  // would wake itself for ever.
   if (congested_.load(std::memory_order_relaxed)) return;
   if (hand_over()) interrupt();
 }
 
-// True: something is left for the leader to see. Several threads may be here, each with its part of
-// the batch. Requests that the kernel has taken are not touched any more: they may be complete.
+// True: something is left for the leader. Several threads may be here, each with its part of the
+// batch. Requests that the kernel has taken are not touched any more: they may be complete.
 bool LinuxAioEngine::hand_over() noexcept {
   bool call_leader = false;
   BATON_UNINITIALIZED std::array<std::uint32_t, Context::lot_max> list;
@@ -275,13 +274,13 @@ std::size_t LinuxAioEngine::take_batch(std::span<std::uint32_t> slots) noexcept 
   return count;
 }
 
-// The kernel had no room. In the same order to the front of the batch, for the leader.
+// The kernel had no room: the requests return to the front of the batch, in order, for the leader.
 void LinuxAioEngine::take_back(std::span<const std::uint32_t> slots) noexcept {
   os::LockGuard guard{mutex_, system_, concurrent_};
   congested_.store(true, std::memory_order_relaxed);
   for (std::size_t i = slots.size(); i-- > 0;) {
     Operation& operation = *slots_[slots[i]].operation;
-    if (operation.cancel_asked()) {  // and was promised to come out of wait
+    if (operation.cancel_asked()) {  // the cancel answered that the completion comes out of wait
       operation.finish(ECANCELED);
       finished(operation, record_of(operation));
     } else {
@@ -291,8 +290,8 @@ void LinuxAioEngine::take_back(std::span<const std::uint32_t> slots) noexcept {
   }
 }
 
-// EINVAL: of the request, not of the transfer - a file system that has no asynchronous form of it.
-// A worker finds out what the plain call says. EBADF, EFAULT and the rest: the outcome.
+// EINVAL is about the request, not the transfer: the file system has no asynchronous form of it. A
+// worker makes the plain call. EBADF, EFAULT and the rest: the outcome.
 void LinuxAioEngine::refused(std::uint32_t slot, int error) noexcept {
   os::LockGuard guard{mutex_, system_, concurrent_};
   Operation& operation = *slots_[slot].operation;
@@ -305,7 +304,8 @@ void LinuxAioEngine::refused(std::uint32_t slot, int error) noexcept {
 
 void LinuxAioEngine::settle(const Completion& completion) noexcept {
   if (completion.slot == context_->wake_slot()) {
-    // acq_rel: what an interrupter did before is visible to us; a later one wakes again.
+    // acq_rel: the interrupter's earlier writes are visible here, and a later interrupter wakes
+    // again.
     wake_pending_.exchange(false, std::memory_order_acq_rel);
     return;
   }
@@ -331,15 +331,15 @@ void LinuxAioEngine::settle(const Completion& completion) noexcept {
 
 void LinuxAioEngine::settle_transfer(Operation& operation, FileRecord& record,
                                      std::size_t moved) noexcept {
-  // At the end of the file, too: the worker asks for the size, which may be far away.
+  // At the end of the file, too: reading its size may take long, so a worker does it.
   if (advance_file(operation, moved)) return finished(operation, record);
   go_on_by_worker(operation, record);
 }
 
-// EAGAIN: it would have had to wait. EINTR: a signal came while the kernel started it; ECANCELED:
-// io_cancel did work. Whether it goes on is asked there. EOPNOTSUPP, ENOSYS: the file system does
-// not know RWF_NOWAIT, and may wait for its server in io_submit. Everything else is the outcome:
-// EINVAL (not aligned as O_DIRECT wants it), EBADF, EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, EPERM.
+// EAGAIN: it would have waited. EINTR: a signal came while the kernel started it. ECANCELED:
+// io_cancel succeeded. go_on_by_worker() checks for a cancel. EOPNOTSUPP, ENOSYS: the file system
+// does not know RWF_NOWAIT and may wait for its server in io_submit. Everything else is the
+// outcome: EINVAL (not aligned for O_DIRECT), EBADF, EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, EPERM.
 void LinuxAioEngine::settle_error(Operation& operation, FileRecord& record, int error) noexcept {
   const bool never = FileCalls::means_never(error) && operation.kind() != OperationKind::sync_file;
   if (never) record.direct = false;
@@ -366,7 +366,7 @@ void LinuxAioEngine::finished(Operation& operation, FileRecord& record) noexcept
   dispatch(record, lane);
 }
 
-// The operation is out: its slot is free, whatever comes for it is stale.
+// The operation leaves the engine: its slot is free, and a later completion for it is stale.
 void LinuxAioEngine::leave(Operation& operation) noexcept {
   const Progress& state = progress(operation);
   settle_pooled(operation, state.attempt);
@@ -453,7 +453,7 @@ Deadline LinuxAioEngine::prepare_wait(OperationQueue& completed, Deadline deadli
   const bool is_congested = congested_.load(std::memory_order_relaxed);
   os::LockGuard guard{mutex_, system_, concurrent_};
   completed.splice_back(done_);
-  // There is room again: what was refused as busy is offered again after this wait.
+  // There is room again: operations that got busy are offered again after this wait.
   if (!completed.empty() || (was_congested && !is_congested)) return Deadline::immediately();
   if (!is_congested) pause_ = congestion_pause_min;
   if (!is_congested || deadline == Deadline::immediately()) return deadline;
@@ -478,8 +478,8 @@ void LinuxAioEngine::collect(std::span<const Completion> completions,
 }
 
 void LinuxAioEngine::interrupt() noexcept {
-  // acq_rel: what the caller did before is visible to the leader that takes the flag down. A
-  // caller that finds the flag up may rely on the thread that raised it.
+  // acq_rel: the caller's earlier writes are visible to the leader that clears the flag. A caller
+  // that finds the flag set may rely on the thread that set it.
   if (wake_pending_.exchange(true, std::memory_order_acq_rel)) return;
   const int saved = errno;  // the caller may be a signal handler
   context_->wake();
@@ -488,7 +488,7 @@ void LinuxAioEngine::interrupt() noexcept {
 
 NativeHandle LinuxAioEngine::descriptor() const noexcept { return context_->descriptor(); }
 
-// While the kernel has no room, it is tried again after a time that no descriptor tells.
+// While the kernel has no room, the retry is due at a time that no descriptor reports.
 Deadline LinuxAioEngine::due() noexcept {
   return congested_.load(std::memory_order_relaxed) ? end_of_pause() : Deadline::never();
 }

@@ -1,34 +1,34 @@
-// LinuxAioEngine: files by the kernel's native AIO, as far as that is asynchronous - and by workers
-// where it is not. Everything else is for another processor of the team.
+// LinuxAioEngine: files by the kernel's native AIO, as far as that is asynchronous, and by workers
+// otherwise. Everything else is for another processor of the team.
 //
-// What surprises: io_submit blocks. It starts the transfer in the calling thread, and returns
-// before the end only if the file was opened with O_DIRECT. A buffered read waits inside io_submit
-// for the disk, a buffered write for room in the page cache, and a direct write that makes the file
-// longer for the file system. So
+// io_submit blocks. It starts the transfer in the calling thread, and returns before the end only
+// if the file was opened with O_DIRECT. A buffered read waits inside io_submit for the disk, a
+// buffered write for room in the page cache, and a direct write that makes the file longer for the
+// file system. Therefore:
 //
-//   - positional transfers of O_DIRECT files go to the kernel, with RWF_NOWAIT: what would have
-//     to wait comes back with EAGAIN, and a worker does it. A file system that does not know the
-//     flag may wait for its server in io_submit (FUSE does, NFS now and then), so that its files
-//     are for workers;
-//   - so do syncs of every file: the kernel has workers of its own for them;
-//   - everything else is tried with RWF_NOWAIT by the thread that starts it, and then left to a
+//   - Positional transfers of O_DIRECT files go to the kernel, with RWF_NOWAIT: a transfer that
+//     would have to wait fails with EAGAIN, and a worker does it. A file system that does not know
+//     the flag may wait for its server in io_submit (FUSE does, NFS now and then), so workers do
+//     the transfers of its files.
+//   - Syncs of every file go to the kernel, which has workers of its own for them.
+//   - The thread that starts any other operation tries it with RWF_NOWAIT and then leaves it to a
 //     worker, as the emulated engine does: buffered files, and operations in order (appending makes
-//     the file longer, and native AIO knows no current position);
-//   - what is left of a short transfer is a worker's, too: the end of the file, or of the disk, is
-//     near, and a request of its own for the rest would have to be aligned.
+//     the file longer, and native AIO has no current position).
+//   - A worker also does the rest of a short transfer: the end of the file, or of the disk, is
+//     near, and another request for the rest would have to be aligned.
 //
-// Batches. submit() of what is for the kernel only fills in a request; the next wait(), or flush(),
-// hands all of them over by one io_submit. When the kernel has no room (EAGAIN), they stay in the
-// batch, submit() answers busy, and the leader tries again after the next completion, or a pause.
-// So a busy engine makes two system calls for as many operations as it has on the way, and one when
-// the disk is so fast that completions are there when io_submit returns (see Context).
+// Batches. submit() of an operation for the kernel only fills in a request; the next wait(), or
+// flush(), hands the batch over, Context::lot_max requests in each io_submit. When the kernel has
+// no room (EAGAIN), they stay in the batch, submit() answers busy, and the leader tries again after
+// the next completion, or a pause. A fast disk completes requests before io_submit returns; the
+// engine then reads their completions from the ring without a system call (see Context).
 //
-// Locks. One mutex guards the records, the slots and the batch; never held while bytes are moved
-// or requests handed over. Then the workers' own. With EngineOptions::concurrent false only the
-// workers' are real.
+// Locks. One mutex guards the records, the slots and the batch; it is never held while bytes are
+// moved or requests handed over. Then the workers' own. If EngineOptions::concurrent is false, only
+// the workers' are real.
 //
-// The invariant, whenever the mutex is free: what a lane holds is not admitted by its FileOrder, so
-// that something of that lane is under way whose end makes the rest go on.
+// The invariant, whenever the mutex is free: an operation that a lane holds is not admitted by its
+// FileOrder, so something of that lane is in flight whose end lets the rest continue.
 #pragma once
 
 #include <array>
@@ -121,7 +121,7 @@ class LinuxAioEngine final : public Engine, private WorkerPool::Client {
   std::array<Completion, Context::batch_max> completions_;  // the leader's
   static constexpr Duration congestion_pause_min{10'000'000};
   Duration pause_ = congestion_pause_min;  // the leader's: the next while congested
-  std::atomic<bool> wake_pending_{false};  // from the first interrupt until it was taken
+  std::atomic<bool> wake_pending_{false};  // from the first interrupt until it is taken
   std::atomic<bool> congested_{false};     // the kernel had no room for all of the batch
   std::atomic<std::uint64_t> stale_events_{0};
 
@@ -131,9 +131,9 @@ class LinuxAioEngine final : public Engine, private WorkerPool::Client {
   std::uint32_t free_slot_ BATON_GUARDED_BY(mutex_) = 0;
   std::uint32_t used_slots_ BATON_GUARDED_BY(mutex_) = 0;
   OperationQueue batch_ BATON_GUARDED_BY(mutex_);
-  OperationQueue done_ BATON_GUARDED_BY(mutex_);  // for the leader to hand out
+  OperationQueue done_ BATON_GUARDED_BY(mutex_);  // complete; the leader delivers them
 
-  // Last: their threads are joined before anything else goes.
+  // Last: their threads are joined before anything else is destroyed.
   WorkerPool workers_;
   Closer closer_;
 };

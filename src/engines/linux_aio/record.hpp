@@ -1,8 +1,8 @@
 // The linux_aio engine's records of a file and of an operation.
 //
-// Every operation in the engine has a slot, also one that a worker does: the table of slots is the
-// list of those inside. An operation that was never submitted has garbage in its engine state, so
-// cancel asks the slot that the state names whether it names the operation, too.
+// Every operation in the engine has a slot, also one that a worker does: the table of slots lists
+// them. The engine state of an operation that was never submitted is undefined, so cancel checks
+// whether the slot that the state names also names the operation.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,8 @@ namespace baton::engines::linux_aio {
 
 inline constexpr std::uint32_t no_slot = 0xffff'ffff;
 
-/// One direction of a file: what is under way, and what may not go yet. Guarded by the engine.
+/// One direction of a file: operations in flight, and those that may not start yet. Guarded by the
+/// engine.
 struct Lane {
   OperationList queue;
   FileOrder order;
@@ -30,12 +31,12 @@ struct FileRecord {
   Lane in;   // read_file
   Lane out;  // write_file, sync_file
   bool is_file = false;
-  bool direct = false;  // O_DIRECT, and its file system knows RWF_NOWAIT, as far as is known
-  std::atomic<bool> no_wait_writes{true};  // FileCalls::try_now's, of the others
+  bool direct = false;  // O_DIRECT, on a file system not known to lack RWF_NOWAIT
+  std::atomic<bool> no_wait_writes{true};  // for the others: see FileCalls::try_now
 };
 static_assert(sizeof(FileRecord) <= 72, "one per handle");
 
-/// Where an operation is while the engine has it.
+/// The place of an operation in the engine.
 enum class Place : std::uint8_t {
   held,    ///< in the queue of its lane
   batch,   ///< goes to the kernel with the next io_submit

@@ -1,16 +1,15 @@
-// Notified by a callback: SIGEV_THREAD, a thread of the C library's for each request. It rings a
-// bell, an eventfd, on which the leader waits; so this strategy has a descriptor, and sees what is
-// started while it waits.
+// Notification by callback: SIGEV_THREAD, a thread of the C library for each request. It writes to
+// an eventfd, the bell, on which the leader waits. This strategy therefore has a descriptor, and
+// notices requests that are started while it waits.
 //
-// What surprises
+// Three points are not obvious:
 //
-//   - glibc makes a new thread for each notification, with every signal unblocked, and gives up in
-//     silence when it cannot make one (may_be_lost).
-//   - Such a thread may run long after its request was found complete, also after the engine. It
-//     touches nothing but the bell, which counts the threads that may still come. The destructor
-//     waits for them a moment; if one never comes, the bell is left to it for good: a descriptor
-//     and a few bytes for a notification that was lost, rather than a write into another file's
-//     descriptor.
+//   - glibc makes a new thread for each notification, with every signal unblocked, and gives up
+//     silently if it cannot make one (may_be_lost).
+//   - Such a thread may run long after its request was found complete, even after the engine is
+//     gone. It touches only the bell, which counts the threads that may still come. The destructor
+//     waits for them a moment. If one does not come, the bell is never freed: a lost notification
+//     costs a descriptor and a few bytes, instead of a write to the descriptor of another file.
 //   - ThreadSanitizer does not know these threads: see BATON_TSAN_FOREIGN_THREAD.
 #include <aio.h>
 #include <errno.h>
@@ -34,22 +33,21 @@ constexpr timespec look_span{.tv_sec = 0, .tv_nsec = 1'000'000};
 struct Bell {
   const os::System* system;
   int event;
-  // Requests whose thread has not left yet. By the compiler's own operations: the members of
-  // std::atomic may be functions, and then those of the program are instrumented.
+  // Requests whose thread has not finished yet. Uses the compiler's built-ins: the members of
+  // std::atomic may be functions, and the program's copies of them may be instrumented.
   std::uint32_t expected;
 };
 
 BATON_TSAN_FOREIGN_THREAD void ring_bell(const Bell& bell) noexcept {
   const std::uint64_t one = 1;
-  // EAGAIN: the counter is at its end, so the bell rings. Nothing else can happen.
+  // EAGAIN: the counter is at its maximum, so the bell has rung. No other error is possible.
   static_cast<void>(bell.system->write(bell.event, &one, sizeof(one)));
 }
 
 BATON_TSAN_FOREIGN_THREAD void on_done(sigval value) noexcept {
   Bell* const bell = static_cast<Bell*>(value.sival_ptr);
   ring_bell(*bell);
-  // release: what was done with the bell is over before the destructor sees the count. The last
-  // touch.
+  // release: all uses of the bell happen before the destructor sees the count. Nothing may follow.
   __atomic_fetch_sub(&bell->expected, 1, __ATOMIC_RELEASE);
 }
 
@@ -83,10 +81,10 @@ class CallbackStrategy final : public NotifyStrategy {
   void wait(WaitList&, Deadline deadline) noexcept override {
     const os::System& system = *bell_->system;
     timespec span{};
-    // EINTR, 0: a wait that returns.
+    // EINTR, 0: the wait returns.
     if (look(system, bell_->event, POLLIN, span_until(system, deadline, span)) <= 0) return;
     std::uint64_t rings = 0;
-    // Before the requests are looked at: what is complete after that look rings again.
+    // Before the requests are checked: one that completes after the check rings again.
     static_cast<void>(system.read(bell_->event, &rings, sizeof(rings)));
   }
 
@@ -115,7 +113,7 @@ class CallbackStrategy final : public NotifyStrategy {
 
 Opened open_callback(const os::System& system) {
 #ifdef BATON_TSAN
-  // The C library's thread allocates before it calls anybody, and ends the program there.
+  // The C library's thread allocates before it calls on_done, which ends the program there.
   return unavailable(ReasonCode::not_built,
                      "notify=callback does not go with ThreadSanitizer, which does not know the "
                      "threads that the C library makes for itself; use suspend or sigwait");

@@ -1,4 +1,4 @@
-// Opens the engine: strategy, probe - and says what it replaced.
+// Opens the engine: strategy, probe. Explains what it replaced.
 #include "engines/posix_aio/engine.hpp"
 
 #include <new>
@@ -24,7 +24,7 @@ void explain_replaced(const EngineOptions& options, const ProcessorConfig& confi
 }
 
 posix_aio::Opened open_notify(const os::System& system, const ProcessorConfig& config) {
-  // No thread for each request, no signal of the program's: asks nothing of anybody.
+  // suspend needs no thread per request and takes no signal from the program.
   if (config.notify == "auto" || config.notify == "suspend") return posix_aio::open_suspend(system);
   if (config.notify == "sigwait") return posix_aio::open_sigwait(system, config.wait_signal);
   if (config.notify == "callback") return posix_aio::open_callback(system);

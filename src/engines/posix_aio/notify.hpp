@@ -1,14 +1,14 @@
-// NotifyStrategy: how the POSIX AIO engine learns that a request is done (what a wait strategy is
-// to the emulated engine). Three of them, one file each: suspend, sigwait, callback.
+// NotifyStrategy: how the POSIX AIO engine learns that a request is done, as a wait strategy does
+// for the emulated engine. There are three, one file each: suspend, sigwait, callback.
 //
-// What surprises: a notification is a hint, never the truth. The truth is aio_error. The system
-// promises a signal or a thread for each request, and gives up in silence when the queue of signals
-// is full or no thread can be made; and what does come may come late, for a request that was found
-// complete long ago. So nothing is read out of a notification. The woken thread looks at every
-// request in flight, and with `may_be_lost` the wait is never longer than it may be wrong.
+// A notification is only a hint; aio_error decides. The system promises a signal or a thread for
+// each request, but gives up silently when the queue of signals is full or no thread can be made. A
+// notification may also come late, for a request that was found complete long ago. Nothing is
+// therefore read from a notification: the woken thread checks every request in flight, and with
+// `may_be_lost` a wait is bounded by the time that a lost one may remain unnoticed.
 //
-// Threads. wait() and descriptor() belong to the leader, prepare() and not_taken() to the engine's
-// lock, interrupt() to everybody, signal handlers included.
+// Threads. The leader calls wait() and descriptor(). prepare() and not_taken() are called under the
+// engine's lock. Any thread may call interrupt(), signal handlers included.
 #pragma once
 
 #include <memory>
@@ -28,13 +28,13 @@ struct aiocb;
 
 namespace baton::engines::posix_aio {
 
-/// The requests that a wait is for. Room for one more is reserved: the strategy's own.
+/// The requests to wait for. Room for one more, the strategy's own, is reserved.
 using WaitList = std::vector<const aiocb*>;
 
 struct NotifyInfo {
   std::string_view name;
   std::string_view interrupt_name;
-  /// A wait is for its list only: what is started meanwhile needs an interrupt.
+  /// A wait covers its list only: a request that is started meanwhile needs an interrupt.
   bool list_is_fixed = false;
   /// A notification may fail to come.
   bool may_be_lost = false;
@@ -50,15 +50,15 @@ class NotifyStrategy {
 
   [[nodiscard]] virtual const NotifyInfo& info() const noexcept = 0;
 
-  /// Writes into a request how its end is to be told.
+  /// Sets in a request how its end is notified.
   virtual void prepare(aiocb& block) noexcept = 0;
-  /// The system has not taken the request that was prepared last: nothing will be told.
+  /// The system has refused the request that was prepared last: no notification will come.
   virtual void not_taken() noexcept {}
 
   /// Returns when a request of the list may be complete, after an interrupt, at the deadline, or
-  /// for no reason. May append to the list.
+  /// without a reason. May append to the list.
   virtual void wait(WaitList& list, Deadline deadline) noexcept = 0;
-  /// Sticky: one that comes before the wait makes it return at once.
+  /// Sticky: an interrupt before the wait makes it return at once.
   virtual void interrupt() noexcept = 0;
 
   /// Readable when wait would not block; invalid_handle if there is none.
@@ -68,7 +68,7 @@ class NotifyStrategy {
 
 using Opened = Result<std::unique_ptr<NotifyStrategy>, Failure>;
 
-/// Why the engine does not open.
+/// The Failure of opening the engine.
 inline unexpected<Failure> unavailable(ReasonCode code, const std::string& why) {
   return unexpected{Failure{make_error_code(errc::engine_unavailable), "posix_aio: " + why, code}};
 }
@@ -77,11 +77,11 @@ inline ReasonCode code_of(int error) noexcept {
 }
 
 Opened open_suspend(const os::System& system);
-/// `signal_number` 0: one that is free.
+/// `signal_number` 0: any free signal.
 Opened open_sigwait(const os::System& system, int signal_number);
 Opened open_callback(const os::System& system);
 
-/// The time until the deadline; null for never. For calls that take a span.
+/// The time until the deadline, for calls that take a time span; null for never.
 inline const timespec* span_until(const os::System& system, Deadline deadline,
                                   timespec& out) noexcept {
   if (deadline.is_never()) return nullptr;

@@ -1,4 +1,4 @@
-// The POSIX AIO engine: order, requests, and the leader's look at them.
+// The POSIX AIO engine: order, requests, and the leader's check of them.
 #include "engines/posix_aio/posix_aio_engine.hpp"
 
 #include <aio.h>
@@ -20,8 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// When the system had no room: its threads are busy for some milliseconds, if with disks. Doubled
-// as long as it has none.
+// The longest pause after the system had no room: its threads are usually busy with disks for some
+// milliseconds. Pauses double up to it.
 constexpr Duration rest_max = 160ms;
 // How long a lost notification may remain unnoticed.
 constexpr Duration doubt = 100ms;
@@ -66,12 +66,12 @@ void give_block_back(Operation& operation) noexcept {
   operation.set_taken_buffer(nullptr, 0);
 }
 
-// An operation that ends: a block without data goes back, and the pool's place is no buffer.
+// For an operation that ends: an empty block returns to the pool, and the pool is no buffer.
 void settle_pooled(Operation& operation) noexcept {
   if (operation.has(Operation::pooled) && operation.bytes() == 0) give_block_back(operation);
 }
 
-// An operation that was not taken stays unchanged.
+// An operation that gets busy stays unchanged.
 void restore_pooled(Operation& operation) noexcept {
   BufferPool* const pool = progress(operation).pool;
   if (pool == nullptr) return;
@@ -120,7 +120,7 @@ Submission PosixAioEngine::submit(Operation& operation, void*) noexcept {
   Record& record = record_of(operation);
   Progress& state = progress(operation);
   state = Progress{};
-  // Under the lock, so that either this sees the mark or the cancel sees the operation.
+  // Under the lock: either this thread sees the mark, or the cancel sees the operation.
   if (operation.cancel_asked()) {
     operation.finish(ECANCELED);
     settle_pooled(operation);
@@ -167,10 +167,10 @@ bool PosixAioEngine::ready(Operation& operation) noexcept {
   return take_block(operation);
 }
 
-// Asked each time: the owner of a borrowed descriptor may have used the number again. A pipe, a
-// socket or a terminal has no position; and a read that waits for its data (/proc/kmsg) could not
-// be cancelled. Neither call asks a file system that may be far away, except for a FUSE server that
-// has made its files pollable.
+// Checked each time: the owner of a borrowed descriptor may have reused the number. A pipe, a
+// socket or a terminal has no position, and a read that waits for its data (/proc/kmsg) could not
+// be cancelled. Neither call reaches a remote file system, except a FUSE server that has made its
+// files pollable.
 int PosixAioEngine::check_descriptor(const Operation& operation) const noexcept {
   const Handle& handle = *operation.handle();
   if (system_.lseek(handle.native(), 0, SEEK_CUR) < 0) return errno;
@@ -184,7 +184,7 @@ PosixAioEngine::Issued PosixAioEngine::issue(Operation& operation) noexcept {
     Request* request = progress(operation).request;
     if (request == nullptr) request = requests_.take();
     if (request == nullptr && !in_flight_.empty()) return Issued::no_room;
-    if (request == nullptr) {  // no memory; what is under way would bring room
+    if (request == nullptr) {  // no memory, and no request in flight whose end would make room
       fail_file(operation, ENOMEM);
       return Issued::failed;
     }
@@ -206,8 +206,8 @@ PosixAioEngine::Issued PosixAioEngine::issue(Operation& operation) noexcept {
   return Issued::failed;
 }
 
-// There has been no room in all the rests, and no end of a request could make any: a limit lets the
-// system start no thread (RLIMIT_NPROC).
+// There was no room in any of the pauses, and no request is in flight whose end would make some: a
+// limit lets the system start no thread (RLIMIT_NPROC).
 bool PosixAioEngine::lacks_threads() const noexcept {
   return in_flight_.empty() && rest_ == rest_max;
 }
@@ -223,9 +223,9 @@ int PosixAioEngine::offset_of(const Operation& operation, off_t& offset) const n
   return offset_fits(operation) ? 0 : EINVAL;
 }
 
-// As read(2) and write(2) leave it. But a file that is appended to ignores its position (pwrite(2),
-// "Bugs", and POSIX of aio_write), and the end of the file, which would be the new one, is known to
-// the file system only, which may be far away: there it stays.
+// Moves the position as read(2) and write(2) do. A file opened with O_APPEND is an exception: it
+// ignores its position (pwrite(2), "Bugs", and POSIX on aio_write). The new position would be the
+// end of the file, which only a file system that may be remote knows. There the position stays.
 void PosixAioEngine::move_position(const Operation& operation, std::size_t moved) const noexcept {
   if (!is_ordered(operation) || moved == 0) return;
   const Handle& handle = *operation.handle();
@@ -233,8 +233,8 @@ void PosixAioEngine::move_position(const Operation& operation, std::size_t moved
   system_.lseek(handle.native(), static_cast<off_t>(moved), SEEK_CUR);
 }
 
-// Begins the next operation of the record when none is under way. An operation that ends without
-// the system leaves room for the one behind it.
+// Begins the next operation of the record if none is in flight. An operation that ends without the
+// system makes room for the next one.
 void PosixAioEngine::dispatch(Record& record) noexcept {
   while (!record.active && !record.held.empty()) {
     record.active = true;
@@ -245,7 +245,8 @@ void PosixAioEngine::dispatch(Record& record) noexcept {
 void PosixAioEngine::issue_postponed() noexcept {
   OperationQueue again;
   again.splice_back(postponed_);
-  // In their order; what finds no room is postponed as it was, and those behind it untried.
+  // In order: an operation that finds no room is postponed again, and those behind it are not
+  // tried.
   while (!again.empty() && postponed_.empty()) {
     Operation& operation = again.pop_front();
     Record& record = record_of(operation);
@@ -255,7 +256,7 @@ void PosixAioEngine::issue_postponed() noexcept {
   postponed_.splice_back(again);
 }
 
-// The next request of an operation that is under way, the first included. REQUIRES: as retire().
+// Issues the next request of an operation, the first one included. REQUIRES: as retire().
 void PosixAioEngine::go_on(Operation& operation, Record& record) noexcept {
   Progress& state = progress(operation);
   const bool first = state.request == nullptr && operation.bytes() == 0;
@@ -280,7 +281,7 @@ bool PosixAioEngine::leader_misses_something() const noexcept {
   return fresh_ && (unguarded_ || (waiting_ && notify_->info().list_is_fixed));
 }
 
-// Tells a leader that waits what it does not know. Called for starts of other threads only, so a
+// Interrupts a waiting leader if it misses something. Called only for starts of other threads, so a
 // thread that waits next pays nothing.
 void PosixAioEngine::flush() noexcept {
   {
@@ -295,7 +296,7 @@ void PosixAioEngine::flush() noexcept {
 // -- cancel ---------------------------------------------------------------------------------------
 
 // Two handles may have one descriptor. Then the cancel of one request could lose the other's (see
-// the head of the header), so the request runs to its end.
+// the header), so the request runs to its end.
 bool PosixAioEngine::is_alone(const Request& request) const noexcept {
   return std::none_of(in_flight_.begin(), in_flight_.end(), [&](const Request* other) {
     return other != &request && other->block->aio_fildes == request.block->aio_fildes;
@@ -310,8 +311,8 @@ CancelAnswer PosixAioEngine::cancel(Operation& operation) noexcept {
     Progress& state = progress(operation);
     if (record == nullptr || state.owner != record) return CancelAnswer::too_late;
     if (state.place == Place::system) {
-      // A request that the system has not begun ends now, and the leader is told. A running request
-      // ends by itself, and the operation goes no further.
+      // A request that the system has not begun ends now, and the leader is notified. A running
+      // request ends by itself, and the operation does not continue.
       if (is_alone(*state.request)) ask_to_cancel(system_, *state.request);
       return CancelAnswer::requested;
     }
@@ -354,8 +355,8 @@ Deadline PosixAioEngine::prepare_wait(Deadline deadline) noexcept {
   fresh_ = false;
   unguarded_ = in_flight_.empty();
   if (!finished_.empty()) return Deadline::immediately();
-  // Polling is no wait: a caller that sleeps afterwards, over several engines, must know of a
-  // refusal.
+  // An immediate deadline is no wait: a caller that sleeps afterwards, over several engines, must
+  // still see the refusal.
   if (deadline == Deadline::immediately()) return deadline;
   if (has_no_room()) return std::min(deadline, end_of_rest());
   if (!notify_->info().may_be_lost || in_flight_.empty()) return deadline;
@@ -374,8 +375,8 @@ Deadline PosixAioEngine::end_of_rest() noexcept {
   return end;
 }
 
-// While something is in flight there is none, for a notification may be lost. A wait over several
-// engines then looks by itself.
+// While a request is in flight there is none, because a notification may be lost. A wait over
+// several engines then checks this one itself.
 NativeHandle PosixAioEngine::descriptor() const noexcept {
   os::LockGuard guard{mutex_, system_, concurrent_};
   if (!in_flight_.empty() || !finished_.empty()) return invalid_handle;
@@ -388,7 +389,7 @@ Deadline PosixAioEngine::due() noexcept {
   return has_no_room() ? end_of_rest() : Deadline::never();
 }
 
-// Asks about every request in flight, first; what is over may begin new ones.
+// Checks all requests in flight first; the ended ones may then begin new ones.
 void PosixAioEngine::look() noexcept {
   Request* over = nullptr;
   Request** last = &over;
@@ -405,9 +406,9 @@ void PosixAioEngine::look() noexcept {
   }
 }
 
-// ECANCELED without our asking: the program has called aio_cancel for its descriptor. EINTR: on
-// systems that let a signal disturb them. An operation that was not cancelled goes on. All others -
-// EBADF, EISDIR, EIO, ENOSPC, EDQUOT, EFBIG, ... - are the outcome.
+// ECANCELED that we did not ask for: the program has called aio_cancel for its descriptor. EINTR:
+// on systems where a signal interrupts a request. An operation that was not cancelled continues.
+// All others - EBADF, EISDIR, EIO, ENOSPC, EDQUOT, EFBIG, ... - are the outcome.
 void PosixAioEngine::settle(Operation& operation, int error, std::size_t moved) noexcept {
   move_position(operation, moved);
   bool over = false;
@@ -435,7 +436,7 @@ void PosixAioEngine::settle(Operation& operation, int error, std::size_t moved) 
   dispatch(record);
 }
 
-// REQUIRES: dispatch(record) comes after, for others may have their turn now.
+// REQUIRES: dispatch(record) follows, because others may have their turn now.
 void PosixAioEngine::retire(Operation& operation, Record& record) noexcept {
   Progress& state = progress(operation);
   if (state.request != nullptr) requests_.give_back(*std::exchange(state.request, nullptr));

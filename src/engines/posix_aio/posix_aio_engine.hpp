@@ -1,36 +1,37 @@
 // PosixAioEngine: regular files by the system's POSIX AIO (the papers' POSIX_STD_Provider, 000
-// section 11.1). A piece of an operation becomes a request, the end of a request is told by a
-// NotifyStrategy, and the notified thread asks aio_error of all requests in flight.
+// section 11.1). A piece of an operation becomes a request, a NotifyStrategy reports the end of a
+// request, and the notified thread calls aio_error for all requests in flight.
 //
-// Files only. glibc works on the requests of one descriptor one after the other, each on a thread
-// that blocks: a read on a quiet socket would keep writes to it waiting for ever, and twenty of
-// them everything else. What has no position - sockets, pipes, terminals - is refused, whatever
-// kind of handle it came as; a team sends it elsewhere.
+// Files only. glibc runs the requests of one descriptor one after the other, each on a blocking
+// thread: a read on a quiet socket would keep writes to it waiting for ever, and twenty of them
+// everything else. Descriptors without a position - sockets, pipes, terminals - are refused,
+// whatever the kind of their handle; a team sends their operations to another processor.
 //
-// A vectored operation goes piece by piece, as does what was transferred in part: the next request
-// of an operation begins when the last is complete. So a list is not one transfer for other
-// processes that look at the file, as pwritev would be.
+// A vectored operation is done piece by piece, as is the rest of a short transfer: the next request
+// of an operation begins when the last is complete. A list is therefore not atomic for other
+// processes that read the file, as pwritev would be.
 //
-// One request for each handle. The system has at most one request of a handle at a time. The others
-// of the handle wait in its record, in the order of their starts. That costs nothing, for glibc
-// runs the requests of a descriptor one by one anyway, and it gives three things:
+// One request per handle. The system has at most one request of a handle at a time. The others of
+// the handle wait in its record, in the order of their starts. That costs nothing, because glibc
+// runs the requests of a descriptor one by one anyway, and it has three advantages:
 //
 //   - A cancel loses nothing. glibc up to 2.36 at least keeps the requests of a descriptor in a
 //     queue of which only the head is on its run list. aio_cancel of a head that has not begun
 //     marks the next request as runnable and does not put it on the run list, so everything behind
 //     it stays EINPROGRESS for ever. A request without a successor has nothing to lose.
 //   - Writes and operations without an offset keep their order.
-//   - A sync covers every write before it, also one whose later pieces have not begun, of which the
-//     system knows nothing.
+//   - A sync covers every earlier write, also one whose later pieces have not begun, which the
+//     system does not know.
 //
 // "Without an offset" means at the end (O_APPEND) or at the current position, which POSIX AIO does
-// not know. The engine asks for the position before the request and moves it afterwards.
+// not support. The engine reads the position before the request and moves it afterwards.
 //
-// When the system takes no more (EAGAIN: its threads, its memory), submit answers busy, and what is
-// inside already is postponed. Nothing tells when there is room, so after a rest it is tried again.
+// When the system takes no more (EAGAIN: its threads, its memory), submit answers busy, and
+// operations already inside are postponed. Nothing reports when there is room, so they are tried
+// again after a pause.
 //
-// One lock. The C library takes one of its own, for the whole process, in every call; finer ones
-// here would bring nothing.
+// One lock. The C library takes a process-wide lock of its own in every call, so finer locks here
+// would gain nothing.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +56,8 @@ namespace baton::engines::posix_aio {
 
 /// The engine's record of a handle.
 struct Record {
-  OperationList held;   ///< in their order; the first waits until nothing is under way
-  bool active = false;  ///< an operation is under way: in flight, or postponed
+  OperationList held;   ///< in order; the first waits until none is in flight
+  bool active = false;  ///< an operation is in flight or postponed
 };
 
 enum class Place : std::uint8_t {
@@ -65,12 +66,12 @@ enum class Place : std::uint8_t {
   system      ///< its request is in flight
 };
 
-/// The engine's part of an operation. `owner` tells, under the lock, that the operation is inside:
-/// a cancel that comes before submit or after the end finds null, or what was there before.
+/// The engine's part of an operation. `owner`, guarded by the lock, tells that the operation is
+/// inside. A cancel that comes before submit or after the end finds null, or an old value.
 struct Progress {
   const Record* owner = nullptr;
   Request* request = nullptr;
-  BufferPool* pool = nullptr;  ///< of a pooled read that has its block
+  BufferPool* pool = nullptr;  ///< for a pooled read that has its block
   Place place = Place::held;
 };
 
@@ -139,16 +140,16 @@ class PosixAioEngine final : public Engine {
   std::vector<Request*> in_flight_ BATON_GUARDED_BY(mutex_);
   OperationQueue postponed_ BATON_GUARDED_BY(mutex_);
   OperationQueue finished_ BATON_GUARDED_BY(mutex_);  // complete, for the next wait
-  bool refused_ BATON_GUARDED_BY(mutex_) = false;     // busy was answered since the last sleep
+  bool refused_ BATON_GUARDED_BY(mutex_) = false;     // an operation got busy since the last sleep
   static constexpr Duration rest_min{10'000'000};
-  Duration rest_ BATON_GUARDED_BY(mutex_) = rest_min;  // the next, when the system has no room
-  // For flush(): whether a running wait, here or over several engines, would miss something.
-  bool fresh_ BATON_GUARDED_BY(mutex_) = false;      // requests since that wait was prepared
-  bool waiting_ BATON_GUARDED_BY(mutex_) = false;    // the leader is in it
-  bool unguarded_ BATON_GUARDED_BY(mutex_) = false;  // for nothing, so it has no end of its own
-  WaitList listed_;                                  // the leader's
+  Duration rest_ BATON_GUARDED_BY(mutex_) = rest_min;  // the next pause for want of room
+  // For flush(): whether a running wait, of this engine or over several, would miss something.
+  bool fresh_ BATON_GUARDED_BY(mutex_) = false;      // requests begun since that wait was prepared
+  bool waiting_ BATON_GUARDED_BY(mutex_) = false;    // the leader waits
+  bool unguarded_ BATON_GUARDED_BY(mutex_) = false;  // for no request: only an interrupt ends it
+  WaitList listed_;                                  // of the leader
 
-  Closer closer_;  // last: its thread is joined before anything else goes
+  Closer closer_;  // last: its thread is joined before anything else is destroyed
 };
 
 }  // namespace baton::engines::posix_aio

@@ -1,4 +1,4 @@
-// Probing by doing: an eventfd that holds a value is read.
+// Probes by trying: reads an eventfd that holds a value.
 #include "engines/posix_aio/probe.hpp"
 
 #include <aio.h>
@@ -44,8 +44,8 @@ bool waited_for(const os::System& system, NotifyStrategy& notify, const aiocb& b
 }  // namespace
 
 Result<void, Failure> probe(const os::System& system, NotifyStrategy& notify) {
-  // Everything that awaiting it needs is there before the request begins: afterwards the system
-  // writes into the sample, whatever becomes of us.
+  // All memory for the wait is allocated before the request begins, because from then on the system
+  // writes into the sample.
   auto sample = std::make_unique<Sample>();
   WaitList list;
   list.reserve(2);
@@ -71,7 +71,8 @@ Result<void, Failure> probe(const os::System& system, NotifyStrategy& notify) {
                            : "aio_read: " + std::system_category().message(error));
   }
   if (!waited_for(system, notify, block, list)) {
-    // Queued for a thread that does not come. If it cannot be withdrawn, the system keeps it.
+    // The request is queued for a thread that does not come. If it cannot be cancelled, the system
+    // keeps the sample.
     if (system.aio_cancel(event, &block) == AIO_NOTCANCELED) {
       static_cast<void>(sample.release());
       return unavailable(ReasonCode::probe_failed, "a request is begun and never ends");
@@ -92,8 +93,8 @@ Result<void, Failure> probe(const os::System& system, NotifyStrategy& notify) {
   return {};
 }
 
-// The child has the records of the system's AIO and none of its threads, so what is started there
-// may wait for ever; and its lock may have been held at the fork.
+// The child has the records of the system's AIO and none of its threads, so a request started there
+// may wait for ever. Its lock may also have been held at the fork.
 Result<void, Failure> check_not_forked() {
   static std::atomic<std::int64_t> first_use{-1};
   os::count_forks();
@@ -106,11 +107,11 @@ Result<void, Failure> check_not_forked() {
       "that");
 }
 
-// glibc's AIO has a new thread made by one of its own when that takes one of several requests from
-// its queue. ThreadSanitizer does not know those threads, and the program ends in the allocation
-// that a new one needs. With no bound on threads that anybody reaches, and none kept for later,
-// each request either gets a thread at once, from the caller, or follows the one of the same
-// descriptor, and nothing is ever in that queue.
+// When a thread of glibc's AIO takes one of several queued requests, it makes another thread.
+// ThreadSanitizer does not know the first thread, and the program ends in the allocation that the
+// new one needs. With a bound on threads that nobody reaches, and none kept for later, each request
+// gets a thread at once, from the caller, or follows the one of the same descriptor. Nothing is
+// ever in that queue.
 void know_all_threads() {
 #ifdef BATON_TSAN
   static const bool asked [[maybe_unused]] = [] {

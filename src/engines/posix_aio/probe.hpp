@@ -1,4 +1,4 @@
-// Whether the system's AIO does anything.
+// Whether the system's AIO works.
 #pragma once
 
 #include "baton/error.hpp"
@@ -7,10 +7,10 @@
 
 namespace baton::engines::posix_aio {
 
-/// One small read, started and waited for as the engine will do it.
+/// Starts one small read and waits for it, as the engine does.
 Result<void, Failure> probe(const os::System& system, NotifyStrategy& notify);
 
-/// Whether this process is a forked child of one that has used AIO: then a Failure.
+/// A Failure if this process was forked after its parent had used AIO.
 Result<void, Failure> check_not_forked();
 
 /// For ThreadSanitizer, before the first request of the process; nothing in other builds.

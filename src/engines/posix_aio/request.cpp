@@ -14,7 +14,7 @@
 
 namespace baton::engines::posix_aio {
 
-// O_DSYNC is a synchronised integrity of data: fdatasync.
+// O_DSYNC means synchronised data integrity, as fdatasync does.
 #ifndef O_DSYNC
 #define O_DSYNC O_SYNC
 #endif
@@ -94,16 +94,15 @@ bool is_over(const os::System& system, Request& request) noexcept {
   request.error = system.aio_error(request.block);
   if (request.error == EINPROGRESS) return false;
   BATON_TSAN_ACQUIRE(request.operation);
-  // Once for each request, complete or not: it lets go of what the system keeps for it.
+  // Once for each request, successful or not: it releases the system's record of it.
   const ssize_t result = system.aio_return(request.block);
   BATON_ASSERT(request.error != 0 || result >= 0);
   request.moved = request.error == 0 ? static_cast<std::size_t>(result) : 0;
   return true;
 }
 
-// AIO_CANCELED: it is over, with ECANCELED. AIO_NOTCANCELED: it runs, and runs to its end.
-// AIO_ALLDONE: it has. EBADF: the owner of a borrowed descriptor has closed it; the request ends by
-// itself.
+// AIO_CANCELED: it has ended, with ECANCELED. AIO_NOTCANCELED: it runs to its end. AIO_ALLDONE: it
+// had ended. EBADF: the owner of a borrowed descriptor has closed it; the request ends by itself.
 void ask_to_cancel(const os::System& system, Request& request) noexcept {
   static_cast<void>(system.aio_cancel(request.block->aio_fildes, request.block));
 }

@@ -1,10 +1,10 @@
-// Requests: the control blocks that the system's AIO is pointed at, each with the operation it is
-// for. They stay where they are and are used again.
+// Requests: the control blocks for the system's AIO, each with its operation. They never move and
+// are reused.
 //
-// A control block is bigger than the room inside an operation, and must not be touched by anybody
-// while aio_suspend has it in its list, complete or not: the C library finds its own record through
-// it when the wait ends, and stops the program if it finds another (aio_suspend.c, an assertion).
-// So a request is given back by the leader only, between its waits.
+// A control block is larger than the engine state of an operation. It must not be touched while
+// aio_suspend has it in its list, complete or not: the C library finds its own record through it
+// when the wait ends, and stops the program if it finds another (aio_suspend.c, an assertion). Only
+// the leader therefore gives a request back, between its waits.
 #pragma once
 
 #include <sys/types.h>
@@ -19,16 +19,16 @@
 
 namespace baton::engines::posix_aio {
 
-/// Operations that the engine takes at once; the processor defers beyond. Every wait of aio_suspend
-/// goes through them all, and the system works on a few at a time anyhow (glibc: 20 threads for the
-/// whole process, and one request after the other on each descriptor).
+/// Operations that the engine takes at once; the processor defers the rest. Every wait of
+/// aio_suspend scans all of them, and the system works on few at a time anyway (glibc: 20 threads
+/// for the whole process, and one request after the other on each descriptor).
 inline constexpr std::uint32_t operations_max = 256;
 
 struct Request {
   aiocb* block = nullptr;
   Operation* operation = nullptr;
-  Request* next = nullptr;  ///< of those that are free, or that were found over
-  int error = 0;            ///< how it ended
+  Request* next = nullptr;  ///< in the list of free ones, or of those found over
+  int error = 0;            ///< the outcome
   std::size_t moved = 0;
 };
 
@@ -39,7 +39,7 @@ class RequestTable {
   RequestTable(const RequestTable&) = delete;
   RequestTable& operator=(const RequestTable&) = delete;
 
-  /// Null when all are in use, or there is no memory.
+  /// Null if all are in use, or there is no memory.
   [[nodiscard]] Request* take() noexcept;
   void give_back(Request& request) noexcept;
 
@@ -54,15 +54,15 @@ class RequestTable {
   Request* free_ = nullptr;
 };
 
-/// Hands the next piece of the operation, or its sync, to the system. 0, or why it was not taken:
-/// EAGAIN - no room now. Everything else is the operation's outcome.
+/// Hands the next piece of the operation, or its sync, to the system. Returns 0 or an errno;
+/// EAGAIN: no room now. Every other errno is the operation's outcome.
 int begin(const os::System& system, NotifyStrategy& notify, Request& request,
           off_t offset) noexcept;
 
 /// False: still in progress. True: over; `error` is 0 and `moved` the bytes, or it is an errno.
 bool is_over(const os::System& system, Request& request) noexcept;
 
-/// Asks for an early end; whether there is one, is_over() tells.
+/// Asks for an early end; is_over() tells whether it came.
 void ask_to_cancel(const os::System& system, Request& request) noexcept;
 
 }  // namespace baton::engines::posix_aio

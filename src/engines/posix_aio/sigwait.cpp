@@ -1,21 +1,21 @@
-// Notified by a real-time signal, which the leader collects with sigtimedwait.
+// Notification by a real-time signal, which the leader collects with sigtimedwait.
 //
-// What surprises
+// Four points are not obvious:
 //
-//   - The signal goes to the process. It stays pending until a thread waits for it, which makes
-//     interrupts sticky by themselves, and any thread may be the next leader. But every thread has
-//     to block it. One that does not would be chosen to take it, and the default action would end
-//     the program. Open looks at all threads and refuses, naming the one. Threads that come later
-//     inherit the mask of those that were there.
-//   - Some do not: threads that unblock every signal, and glibc's own threads of SIGEV_THREAD. So
-//     that they do not end the program, a handler stands there that does nothing. What it takes is
-//     lost to the leader, and so is what finds the queue of the user full (RLIMIT_SIGPENDING): see
-//     notify.hpp for why neither loses an operation.
-//   - Two engines cannot share a number: one would take what the other waits for. Each has its own.
-//     The numbers are counted from SIGRTMAX downwards; programs count from SIGRTMIN upwards.
-//   - An interrupt goes to the leader's thread, for one to the process could be taken by such a
-//     thread. If that fails, it goes to the process by kill(2), the only way to send a signal that
-//     a full queue cannot refuse.
+//   - The signal goes to the process. It stays pending until a thread waits for it, so interrupts
+//     are sticky, and any thread may be the next leader. But every thread has to block it: the
+//     kernel could deliver it to one that does not, and the default action would end the program.
+//     Opening checks all threads and refuses, naming the one. Later threads inherit the mask of the
+//     thread that makes them.
+//   - Some threads unblock it all the same: those that unblock every signal, and glibc's own
+//     threads of SIGEV_THREAD. An empty handler keeps them from ending the program. The leader does
+//     not see a signal that it takes, nor one that finds the user's queue full (RLIMIT_SIGPENDING);
+//     notify.hpp says why neither loses an operation.
+//   - Two engines cannot share a number: one would take the other's signals. Each has its own. The
+//     numbers are counted from SIGRTMAX downwards; programs count from SIGRTMIN upwards.
+//   - An interrupt goes to the leader's thread, because a thread that does not block the signal
+//     could take one sent to the process. If that fails, it goes to the process by kill(2), the
+//     only way to send a signal that a full queue cannot refuse.
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,9 +42,9 @@ extern "C" void baton_aio_handler(int) {}
 
 std::uint64_t bit_of(int number) noexcept { return std::uint64_t{1} << (number - 1); }
 
-/// The numbers that engines of this process have.
+/// The numbers that engines of this process use.
 std::atomic<std::uint64_t> numbers_in_use{0};
-/// The numbers of ours that this thread blocks.
+/// Those numbers that this thread blocks.
 thread_local std::uint64_t blocked_here = 0;
 
 sigset_t set_of(int number) noexcept {
@@ -78,14 +78,14 @@ class SigwaitStrategy final : public NotifyStrategy {
       BATON_ASSERT(error == 0);
       blocked_here |= bit_of(number_);
     }
-    // seq_cst, both: either this sees the flag, or the interrupter sees this thread.
+    // seq_cst, both: either this thread sees the flag, or the interrupter sees this thread.
     leader_.store(system_.thread_self(), std::memory_order_seq_cst);
     if (pending_.load(std::memory_order_seq_cst)) deadline = Deadline::immediately();
     timespec span{};
-    // EAGAIN: the time is over. EINTR: a handler of the program ran.
+    // EAGAIN: the time is up. EINTR: a handler of the program ran.
     if (system_.sigtimedwait(&set_, nullptr, span_until(system_, deadline, span)) > 0) collect();
-    // After what was pending is taken, before the requests are looked at. acq_rel, as in
-    // interrupt(): the leader acquires what every interrupter before it released.
+    // After the pending signals are taken, before the requests are checked. acq_rel, as in
+    // interrupt(): the leader acquires what every earlier interrupter released.
     pending_.exchange(false, std::memory_order_acq_rel);
   }
 
@@ -99,13 +99,13 @@ class SigwaitStrategy final : public NotifyStrategy {
     errno = saved;
   }
 
-  // A signalfd, only to be waited for: it is readable while the signal is pending.
+  // A signalfd that is only polled: it is readable while the signal is pending.
   [[nodiscard]] NativeHandle descriptor() const noexcept override { return event_; }
 
   void after_fork_in_child() noexcept override { system_.close(std::exchange(event_, -1)); }
 
  private:
-  // One look at the requests answers for all that are queued.
+  // One check of the requests serves all queued signals.
   void collect() noexcept {
     for (std::uint32_t i = 0; i < operations_max; ++i) {
       if (system_.sigtimedwait(&set_, nullptr, &no_time) <= 0) return;
@@ -131,7 +131,7 @@ bool claim(int number) noexcept {
   return (numbers_in_use.fetch_or(bit_of(number), std::memory_order_relaxed) & bit_of(number)) == 0;
 }
 
-/// Ours is a number whose action is the default one, or our handler.
+/// A number is free if its action is the default one or our handler.
 bool take_action(const os::System& system, int number) noexcept {
   struct sigaction now{};
   if (system.sigaction(number, nullptr, &now) != 0) return false;
@@ -145,7 +145,7 @@ bool take_action(const os::System& system, int number) noexcept {
   return system.sigaction(number, &action, nullptr) == 0;
 }
 
-/// A claimed number; taken back unless it is kept.
+/// A claimed number; released unless it is kept.
 class Number {
  public:
   explicit Number(int number) noexcept : number_(number) {}
@@ -173,7 +173,7 @@ int claim_free(const os::System& system) noexcept {
 Opened open_with(const os::System& system, Number& number) {
   const sigset_t set = set_of(number.get());
   sigset_t before;
-  // The threads that this one makes from now on inherit it.
+  // Threads that this one makes from now on inherit the mask.
   if (const int error = system.thread_sigmask(SIG_BLOCK, &set, &before); error != 0) {
     return refused(number.get(), code_of(error), "cannot be blocked");
   }

@@ -1,22 +1,22 @@
-// Notified by nothing: the leader waits in aio_suspend, for the requests in flight.
+// No notification: the leader waits for the requests in flight in aio_suspend.
 //
-// What surprises
+// Four points are not obvious:
 //
 //   - The list must not change while a thread waits on it, nor a control block that it names (see
-//     request.hpp); a request that is started meanwhile is not waited for. So a wait is cut short
-//     for each: by one request more in the list, a read of an eventfd that only interrupts write.
-//     The other way, to put starts off until the leader comes back by itself, would leave them
-//     where they are for as long as a slow disk takes, or force it to look round all the time.
-//   - While it is pending it holds one of the system's threads (glibc: of 20 for the whole process,
-//     and no more are made when all of them wait). So it is withdrawn when there is nothing to wait
-//     for but interrupts: the leader then polls the eventfd itself, and so may a wait over several
-//     engines. A seventeenth engine of this kind is refused, lest busy ones leave no thread to
-//     work.
-//   - Where a limit (RLIMIT_NPROC) leaves the system a single thread, that read may keep it from
-//     the requests, which are queued behind. So it is also withdrawn when nothing has completed for
-//     a while; the thread then takes what is queued.
-//   - A read that runs cannot be cancelled. It is withdrawn by giving it something to read; and it
-//     stays in flight when a wait ends otherwise, for the next one, which another leader may begin.
+//     request.hpp); a request that is started meanwhile is not waited for. Each start therefore
+//     interrupts the wait, by one more request in the list: a read of an eventfd that only
+//     interrupts write. Deferring starts until the leader returns by itself would delay them for as
+//     long as a slow disk takes, or force the leader to poll.
+//   - While that read is pending it holds one of the system's threads (glibc: of 20 for the whole
+//     process, and no more are made when all of them wait). It is withdrawn when there is nothing
+//     to wait for but interrupts: the leader then polls the eventfd itself, and so may a wait over
+//     several engines. A seventeenth engine of this kind is refused, so that busy ones leave some
+//     threads to work.
+//   - If a limit (RLIMIT_NPROC) leaves the system a single thread, that read may keep it from the
+//     requests queued behind. The read is therefore also withdrawn when nothing has completed for a
+//     while; the thread then takes what is queued.
+//   - A running read cannot be cancelled. It is withdrawn by writing to the eventfd. If a wait ends
+//     otherwise, the read stays in flight for the next one, which another leader may begin.
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -39,16 +39,16 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int engines_max = 16;
-// Between two looks when the system has no room even for the request of interrupts.
+// Time between two checks while the system has no room even for the read of interrupts.
 constexpr Duration slice = 1ms;
-// Without a completion, until the read of interrupts is withdrawn.
+// Time without a completion after which the read of interrupts is withdrawn.
 constexpr Duration stall = 100ms;
 
 std::atomic<int> engines{0};
 
 constexpr NotifyInfo facts{.name = "suspend", .interrupt_name = "eventfd", .list_is_fixed = true};
 
-// Memory that the system points to while the read is pending.
+// The system points to this memory while the read is pending.
 struct Interrupt {
   aiocb block{};
   std::uint64_t value = 0;
@@ -80,7 +80,7 @@ class SuspendStrategy final : public NotifyStrategy {
     BATON_ASSERT(list.size() < list.capacity());
     list.push_back(&interrupt_->block);
     timespec span{};
-    // EAGAIN: the time is over. EINTR: a handler of the program ran. Both are a wait that returns.
+    // EAGAIN: the time is up. EINTR: a handler of the program ran. Either way the wait returns.
     const bool woken =
         system_.aio_suspend(list.data(), static_cast<int>(list.size()),
                             span_until(system_, std::min(deadline, stalled_), span)) == 0;
@@ -95,7 +95,7 @@ class SuspendStrategy final : public NotifyStrategy {
   }
 
   void interrupt() noexcept override {
-    // acq_rel, here and in take_interrupt(): the leader acquires what every interrupter before it
+    // acq_rel, here and in take_interrupt(): the leader acquires what every earlier interrupter
     // released, those that found the mark included.
     if (!pending_.exchange(true, std::memory_order_acq_rel)) write_event();
   }
@@ -129,12 +129,12 @@ class SuspendStrategy final : public NotifyStrategy {
     return armed_;
   }
 
-  // Takes the value of the event, with whatever interrupt was in it; the mark remains, and
-  // poll_event looks at it first.
+  // Consumes the event's value, and with it a pending interrupt. The mark of that interrupt stays
+  // set, and poll_event checks it first.
   void disarm() noexcept {
     if (!armed_) return;
     write_event();
-    // Not begun yet, for lack of threads: then it need not be waited for.
+    // A read that lacks a thread and has not begun ends here, without a wait.
     system_.aio_cancel(event_, &interrupt_->block);
     const aiocb* const list[] = {&interrupt_->block};
     while (system_.aio_error(&interrupt_->block) == EINPROGRESS) {
@@ -146,8 +146,8 @@ class SuspendStrategy final : public NotifyStrategy {
 
   void poll_event(Deadline deadline) noexcept {
     timespec span{};
-    // An interrupt with a mark is there, or will be: if its value has been taken already, nothing
-    // else would tell.
+    // A marked interrupt has written, or will: if its value is consumed already, only the mark
+    // tells.
     const bool marked = pending_.load(std::memory_order_acquire);
     const Deadline until = marked ? Deadline::immediately() : deadline;
     if (look(system_, event_, POLLIN, span_until(system_, until, span)) > 0) {
@@ -163,15 +163,15 @@ class SuspendStrategy final : public NotifyStrategy {
   void write_event() noexcept {
     const int saved = errno;  // a signal handler must not change it
     const std::uint64_t one = 1;
-    // Does not block: the counter never comes near its end, for interrupts coalesce.
+    // Does not block: the counter stays far below its maximum, because interrupts coalesce.
     static_cast<void>(system_.write(event_, &one, sizeof(one)));
     errno = saved;
   }
 
   const os::System& system_;
-  const int event_;  // in blocking mode, as the read shall wait
+  const int event_;  // in blocking mode, so that the read waits
   std::unique_ptr<Interrupt> interrupt_;
-  bool armed_ = false;  // the leader's, with the next
+  bool armed_ = false;  // of the leader, as the next member
   Deadline stalled_ = Deadline::never();
   std::atomic<bool> pending_{false};
 };
@@ -179,7 +179,7 @@ class SuspendStrategy final : public NotifyStrategy {
 }  // namespace
 
 Opened open_suspend(const os::System& system) {
-  // relaxed: a count, nothing else is published by it.
+  // relaxed: only a count; it publishes nothing else.
   if (engines.fetch_add(1, std::memory_order_relaxed) >= engines_max) {
     engines.fetch_sub(1, std::memory_order_relaxed);
     return unavailable(ReasonCode::unsuitable,

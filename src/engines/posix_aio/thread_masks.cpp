@@ -1,5 +1,5 @@
-// Reads /proc/self/task/*/status. By the seam and not by the C library's directories, so that a
-// test can show any process.
+// Reads /proc/self/task/*/status. Uses os::System and not the C library's directory functions, so
+// that a test can substitute any process.
 #include "engines/posix_aio/thread_masks.hpp"
 
 #include <dirent.h>
@@ -32,7 +32,7 @@ class File {
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   [[nodiscard]] int fd() const noexcept { return fd_; }
-  /// -1 with errno also when it could not be opened.
+  /// -1 with errno also if the file could not be opened.
   [[nodiscard]] ssize_t read(std::span<char> room) const noexcept {
     if (fd_ < 0) return errno = error_, -1;
     for (;;) {
@@ -100,7 +100,7 @@ std::optional<OpenThread> thread_with_signal_open(const os::System& system, int 
     const std::string_view text{room.data(), static_cast<std::size_t>(size)};
     const auto blocked = number<std::uint64_t>(value_of(text, "SigBlk:"), 16);
     if (!blocked || (*blocked & bit) != 0) continue;
-    // A thread that has ended, but for its parent's eyes, takes no signals any more.
+    // A zombie, which has not been reaped yet, takes no signals any more.
     if (value_of(text, "State:").starts_with('Z')) continue;
     return OpenThread{tid, std::string{value_of(text, "Name:")}};
   }

@@ -1,4 +1,4 @@
-// Which thread of this process would be hit by a signal, as /proc knows it.
+// Finds a thread of this process that does not block a signal, by /proc.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ struct OpenThread {
   std::string name;  ///< its comm
 };
 
-/// The first thread that leaves the signal unblocked; nothing when all block it, or when /proc does
-/// not tell. Threads that begin meanwhile have the mask of the thread that made them. Throws
+/// The first thread that does not block the signal; nothing if all block it, or if /proc does not
+/// tell. A thread that starts meanwhile inherits the mask of the thread that makes it. Throws
 /// std::bad_alloc.
 std::optional<OpenThread> thread_with_signal_open(const os::System& system, int signal_number);
 

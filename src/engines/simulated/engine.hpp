@@ -9,8 +9,8 @@
 
 namespace baton::engines {
 
-/// Opens it in the simulated machine (src/sim/world.hpp) whose scenario runs in this thread and
-/// whose table options.system is; anywhere else it is a Failure.
+/// Opens the engine in the simulated machine (src/sim/world.hpp) whose scenario runs in this thread
+/// and whose table options.system is; elsewhere it returns a Failure.
 Result<std::unique_ptr<Engine>, Failure> open_simulated(const EngineOptions& options);
 
 }  // namespace baton::engines

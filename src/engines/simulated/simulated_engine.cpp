@@ -1,4 +1,4 @@
-// Performing operations on simulated descriptors.
+// Performs operations on simulated descriptors.
 #include "engines/simulated/simulated_engine.hpp"
 
 #include <errno.h>
@@ -22,13 +22,13 @@ bool is_file(const sim::Node& node) noexcept {
   return node.kind == sim::NodeKind::file || node.kind == sim::NodeKind::null;
 }
 
-/// Then it is done without the descriptor.
+/// True: the operation is complete without the descriptor.
 bool nothing_to_move(const Operation& operation) noexcept {
   return !operation.has(Operation::pooled) && operation.kind() != OperationKind::accept &&
          operation.kind() != OperationKind::read_datagram && remaining_bytes(operation) == 0;
 }
 
-constexpr std::int64_t rest_ns = 10'000'000;  // of an accept without descriptors
+constexpr std::int64_t rest_ns = 10'000'000;  // back-off of an accept without descriptors
 
 }  // namespace
 
@@ -110,7 +110,7 @@ void Record::changed(sim::Node&) noexcept {
 void SimulatedEngine::check_thread() noexcept {
   if (!pinned_) return;
   if (owner_thread_ == 0) owner_thread_ = world_.scheduler().self();
-  // A lane that is let go may be taken by another thread, as long as nothing is inside.
+  // Another thread may take a released lane while nothing is inside.
   if (owner_thread_ != world_.scheduler().self() && held_ == 0) {
     owner_thread_ = world_.scheduler().self();
   }
@@ -136,7 +136,7 @@ Submission SimulatedEngine::submit(Operation& operation, void*) noexcept {
   }
   const bool full = info_.operations_max != 0 && held_ >= info_.operations_max;
   if (full || world_.random.chance(world_.faults().busy)) {
-    // There will be room soon, and the wait ends when there is.
+    // There will be room soon; the timer ends the wait then.
     world_.scheduler().at(world_.scheduler().now() + 5'000, *this, 0);
     return Submission::busy;
   }
@@ -177,11 +177,11 @@ CancelAnswer SimulatedEngine::cancel(Operation& operation) noexcept {
   CancelAnswer answer = CancelAnswer::too_late;
   if (mine.owner == this && record != nullptr && mine.record == record) {
     if (world_.random.chance(world_.faults().late_cancel)) {
-      // It is being done at this moment, or its cancellation is: the outcome tells.
+      // As if the operation or its cancellation were in progress: the completion tells which.
       while (mine.place == Place::unflushed) queue(unflushed_.pop_front());
       count_unflushed();
       mine.cancelled = true;
-      world_.scheduler().forget(*record);  // an accept that rests does not rest with it
+      world_.scheduler().forget(*record);  // an accept that backs off ends now
       record->due = false;
       expect(*record);
       answer = CancelAnswer::requested;
@@ -203,7 +203,7 @@ CancelAnswer SimulatedEngine::cancel(Operation& operation) noexcept {
         --held_;
         answer = CancelAnswer::completed;
       }
-      expect(*record);  // the next in order
+      expect(*record);  // the next operation in order
     }
   }
   world_.note(Event::engine_cancel, number(operation.kind()), static_cast<std::int64_t>(answer));
@@ -238,7 +238,7 @@ void SimulatedEngine::wait(OperationQueue& completed, Deadline deadline) noexcep
   }
   held_ -= static_cast<std::uint32_t>(taken);
   world_.undelivered -= static_cast<std::uint32_t>(taken);
-  // An interrupt ends one wait; this one, also if it ended for another reason.
+  // An interrupt ends one wait: this one, even if it ended for another reason.
   if (!nothing) interrupted_ = false;
   if (taken == before && !interrupted_ && cut_.empty()) unsignal();
   world_.note(Event::engine_wait, static_cast<std::int64_t>(taken));
@@ -261,7 +261,7 @@ void SimulatedEngine::interrupt() noexcept {
   world_.scheduler().wake(this, 1);
 }
 
-// Refused operations have room now.
+// There is room for refused operations now.
 void SimulatedEngine::fire(std::uint32_t) noexcept {
   interrupted_ = true;
   signal();
@@ -301,7 +301,7 @@ void SimulatedEngine::queue(Operation& operation) noexcept {
   expect(*mine.record);
 }
 
-// To the kernel, what was submitted and what goes on.
+// Hands submitted operations, and transfers to be continued, to the simulated kernel.
 void SimulatedEngine::hand_over() noexcept {
   while (!unflushed_.empty()) queue(unflushed_.pop_front());
   for (Record* record : std::exchange(again_, {})) {
@@ -386,7 +386,7 @@ bool SimulatedEngine::possible(const Record& record, Operation& operation) noexc
       return (Kernel::ready(node) & wanted) != 0;
     }
     case OperationKind::sync_file: {
-      // It covers the writes that were submitted before.
+      // A sync covers the writes submitted before it.
       if (!record.out.empty()) return false;
       for (const Operation* each = record.loose.front(); each != nullptr && each != &operation;
            each = OperationList::next(*each)) {
@@ -400,7 +400,7 @@ bool SimulatedEngine::possible(const Record& record, Operation& operation) noexc
 }
 
 void SimulatedEngine::run(Record& record) noexcept {
-  // Reads and writes do not know each other, and what promises no order comes at any time.
+  // Reads and writes are independent, and unordered operations run at any time.
   const std::uint32_t first = world_.random.below(3);
   bool more = false;
   for (std::uint32_t i = 0; i < 3 && !record.cut; ++i) {
@@ -415,7 +415,7 @@ void SimulatedEngine::run(Record& record) noexcept {
         more |= run_loose(record);
     }
   }
-  // A write that came to its end may have been the last that a sync had to wait for.
+  // The write that has just ended may be the last one that a sync waits for.
   for (Operation* each = record.loose.front(); each != nullptr && !more;
        each = OperationList::next(*each)) {
     more = each->kind() == OperationKind::sync_file && possible(record, *each);
@@ -441,7 +441,7 @@ bool SimulatedEngine::run_ordered(Record& record, OperationList& queue) noexcept
     }
     done(queue.pop_front());
   }
-  // One behind the first may have to be told that it is cancelled.
+  // An operation behind the first may be cancelled.
   for (Operation* each = queue.front(); each != nullptr; each = OperationList::next(*each)) {
     if (!state(*each).cancelled) continue;
     queue.erase(*each);
@@ -460,7 +460,7 @@ bool SimulatedEngine::run_loose(Record& record) noexcept {
     each = next;
     const bool cancelled = state(operation).cancelled;
     if (!possible(record, operation) && !cancelled) continue;
-    // Others may overtake it.
+    // Others may overtake this operation.
     if (record.loose.has_several() && !cancelled && world_.random.below(3) == 0) {
       more = true;
       continue;
@@ -599,7 +599,7 @@ SimulatedEngine::Done SimulatedEngine::perform_accept(Record& record,
     return Done::yes;
   }
   if (taken == -EMFILE || taken == -ENOBUFS) {
-    // Stays pending, and rests: nothing tells when there are descriptors again.
+    // It stays pending and backs off: nothing reports when there are descriptors again.
     if (!record.due) {
       record.due = true;
       world_.scheduler().at(world_.scheduler().now() + rest_ns, record, 0);
@@ -623,7 +623,7 @@ SimulatedEngine::Done SimulatedEngine::perform_connect(Record& record,
     return Done::yes;
   }
   if (node.link == sim::Link::connecting) return Done::no;
-  // Another operation may have been told the error.
+  // Another operation may have consumed the error.
   int error = world_.kernel().take_error(node);
   if (error == 0 && node.link != sim::Link::up) error = ECONNABORTED;
   operation.finish(error);

@@ -1,17 +1,17 @@
-// SimulatedEngine: an engine that completes operations on the descriptors of a simulated machine,
-// as a kernel with completion queues would: what can be done is done some drawn time later, what
-// has no order is done in any, and what goes wrong is the seed's choice (sim/faults.hpp).
+// SimulatedEngine: completes operations on the descriptors of a simulated machine, as a kernel with
+// completion queues would. An operation that is possible completes after a random delay, unordered
+// operations complete in any order, and the seed chooses the faults (sim/faults.hpp).
 //
-// Its facts are drawn, too (sim::EngineTraits): whether any thread may start, whether a start
-// reaches a wait that has begun, whether it must be flushed, how much it holds. So one engine shows
-// the core all the kinds of engine that the contract allows.
+// Its facts are random, too (sim::EngineTraits): whether any thread may start, whether a start
+// reaches a wait that has begun, whether it must be flushed, how much it holds. One engine thus
+// presents to the core all kinds of engine that the contract allows.
 //
-// One thread of the system runs everything, so there are no locks; between two calls of
-// World::point() nothing else happens. The points stand at the entry of each call, where another
-// thread of the simulated machine may come first.
+// One thread of the system runs everything, so there are no locks, and nothing else happens between
+// two calls of World::point(). Each call has such a point at its entry, where another thread of the
+// simulated machine may run first.
 //
-// The invariant: an operation whose turn it is and whose descriptor is ready has an event waiting
-// (Record::due), or lies in `done_` - unless it waits to be flushed.
+// The invariant: an operation whose turn has come and whose descriptor is ready has a pending event
+// (Record::due), or is in `done_`, or waits to be flushed.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,10 @@ struct Record final : sim::Target, sim::Watcher {
   std::uint32_t index = 0;
   OperationList in;     ///< streams: reads, in order
   OperationList out;    ///< streams and appends: writes and half closes, in order
-  OperationList loose;  ///< what promises no order
-  bool due = false;     ///< an event waits
-  /// A transfer was cut short, and goes on when its engine has seen that (SimulatedEngine::cut_)
-  /// and was flushed since (again_), as on a ring.
+  OperationList loose;  ///< unordered operations
+  bool due = false;     ///< an event is pending
+  /// A transfer was cut short. It continues after its engine has seen that (SimulatedEngine::cut_)
+  /// and was flushed (again_), as on a ring.
   bool cut = false;
 };
 
@@ -66,9 +66,9 @@ class SimulatedEngine final : public Engine, private sim::Target {
   enum class Place : std::uint8_t { none, unflushed, in, out, loose };
   enum class Done : std::uint8_t { no, yes, partly };
   struct State {
-    SimulatedEngine* owner;  // this engine while the operation is inside, and else never
+    SimulatedEngine* owner;  // this engine only while the operation is inside
     Record* record;
-    std::uint32_t in_wait;  // submitted into a wait that does not see it: its number, else 0
+    std::uint32_t in_wait;  // the number of the wait in progress that does not see it, else 0
     Place place;
     bool begun;  // of a connect
     bool cancelled;
@@ -110,7 +110,7 @@ class SimulatedEngine final : public Engine, private sim::Target {
   bool pinned_;
   std::uint32_t owner_thread_ = 0;
   std::uint32_t held_ = 0;       // operations inside, those in done_ included
-  std::uint32_t seen_done_ = 0;  // of done_: those that end a wait
+  std::uint32_t seen_done_ = 0;  // those of done_ that end a wait
   std::uint32_t wait_number_ = 0;
   bool waiting_ = false;
   bool interrupted_ = false;
@@ -118,7 +118,7 @@ class SimulatedEngine final : public Engine, private sim::Target {
   ChunkedTable<Record, 32> records_;
   OperationQueue unflushed_;
   std::vector<Record*> cut_;             // for the next wait to see
-  std::vector<Record*> again_;           // seen, and not flushed
+  std::vector<Record*> again_;           // seen, and not flushed yet
   std::uint32_t unflushed_counted_ = 0;  // in World::unflushed
   OperationQueue done_;
 };

@@ -1,6 +1,6 @@
-// The conformance suite of interrupt strategies: every one in the registry with every wait
-// strategy, as in interrupt_strategy.sticky/eventfd_epoll. Through the Demultiplexer, which folds
-// one into the other.
+// The conformance suite of interrupt strategies: each one in the registry with each wait strategy,
+// as in interrupt_strategy.sticky/eventfd_epoll. The tests use the Demultiplexer, which combines
+// the two.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -254,7 +254,7 @@ TEST_P(interrupt_strategy, none_is_lost) {
   EXPECT_TRUE(work.done());
 }
 
-// Interrupt and time-out coincide, again and again.
+// Interrupt and timeout coincide, again and again.
 TEST_P(interrupt_strategy, none_is_lost_at_a_deadline) {
   constexpr std::uint64_t each = 2000;
   Work work(each);

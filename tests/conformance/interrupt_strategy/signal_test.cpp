@@ -1,4 +1,4 @@
-// Faults that only the signal interrupt can have: the program's own handlers and masks.
+// Faults of the signal interrupt only: the program's own handlers and signal masks.
 #include <gtest/gtest.h>
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-// Which rule of the contract a test is about: the rows of the kit's table.
+// Maps a test to the rule of the contract that it checks: the rows of the kit's table.
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
-// run_conformance: registers the parts, has GoogleTest make its list, runs it, prints the table.
+// run_conformance: registers the parts, lets GoogleTest make its list, runs it and prints the
+// table.
 #include "baton/testing/conformance.hpp"
 
 #include <gtest/gtest.h>

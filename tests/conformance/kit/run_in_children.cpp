@@ -1,5 +1,5 @@
-// The child runs the rest of the list and writes a record for each event into a pipe; the parent
-// reads them, so that it can name the running test when the child dies.
+// A child runs the rest of the list and writes a record of each event into a pipe. The parent reads
+// the records, so it can name the running test when the child dies.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// Rows without a test are left out: an engine has no row for wait strategies.
+// Rules without a test are left out: an engine has no row for wait strategies.
 #include "table.hpp"
 
 #include <iomanip>

@@ -1,4 +1,4 @@
-// The table that the kit prints: rules and results, then what failed and why something was skipped.
+// The table that the kit prints: rules and results, then the reasons of failures and skips.
 #pragma once
 
 #include <iosfwd>

@@ -1,6 +1,6 @@
-// Parts of a program's own, watched. Tests of roles and of idleness need the number of waiting
-// threads. They read it from the table of system calls, which foreign parts do not use; so the
-// waits of those are counted around the call.
+// Wraps parts of a user's program to count their waits. Tests of roles and of idleness need the
+// number of waiting threads. They read it from the system-call table, which foreign parts do not
+// use, so the waits of those are counted around the call.
 #pragma once
 
 #include "baton/engine.hpp"

@@ -1,21 +1,21 @@
-// A wait strategy over io_uring's poll requests (IORING_OP_POLL_ADD, one shot), written from
-// docs/porting/wait_strategy.md alone: the page's proof, and the only one-shot strategy that there
-// is. It registers itself, as a program's own would, and the suites next to this file run over it.
-// It is not built in, for epoll is simpler and as fast; the ring layer is the io_uring engine's.
+// A wait strategy on io_uring's poll requests (IORING_OP_POLL_ADD, one-shot). It was written from
+// docs/porting/wait_strategy.md alone, to show that the page suffices, and is the only one-shot
+// strategy. It registers itself, as a user's strategy would, and the suites next to this file run
+// on it. It is not built in, because epoll is simpler and as fast. Its ring layer is that of the
+// io_uring engine.
 //
-// The idea: one request for each descriptor that is watched. Its completion is the report; it comes
-// once, and modify makes a new request, which completes at once if the descriptor is ready.
+// Each watched descriptor has one poll request. Its completion is the report and comes once. modify
+// makes a new request, which completes at once if the descriptor is ready.
 //
-// What surprises
+// Four points are not obvious:
 //
-//   - A request belongs to the thread that handed it in, and the kernel cancels it when that thread
-//     ends. The thread that waits hands such a one in again.
+//   - A request belongs to the thread that submitted it, and the kernel cancels it when that thread
+//     ends. The waiting thread then submits it again.
 //   - A completion may come after modify or remove has replaced its request. The user_data of a
-//     request is the descriptor and a number that counts its requests; of the two only the newest
-//     counts.
-//   - A removal completes, too, without a report: a wait that finds nothing else continues.
-//   - A request holds its file open. One that was closed without remove is not reported any more,
-//     and not really closed either until remove.
+//     request holds the descriptor and a sequence number, and only the newest request counts.
+//   - A removal also completes, without a report. A wait that finds nothing else continues.
+//   - A request holds its file open. A descriptor that was closed without remove is not reported
+//     any more, and its file stays open until remove.
 #include <poll.h>
 
 #include <algorithm>

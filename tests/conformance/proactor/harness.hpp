@@ -1,10 +1,10 @@
-// The harness of the conformance suite: one list of combinations - engine x wait x interrupt x mode
-// - and a fixture that opens a proactor on each. The registry says what exists; a new engine or
-// strategy is picked up without an edit here.
+// The harness of the conformance suite: the list of combinations (engine x wait x interrupt x
+// mode), and a fixture that opens a proactor on each. The registry determines the list, so a new
+// engine or strategy is included without an edit here.
 //
-// BATON_TEST_MATRIX=full (default): every combination. pairwise: each engine x mode once, and among
-// the rest every pair of two choices at least once. scripts/test takes the pairs, its nightly run
-// takes all.
+// BATON_TEST_MATRIX=full (default): every combination. pairwise: each engine x mode once, and every
+// pair of two other choices at least once. scripts/test uses pairwise, and its nightly run uses
+// full.
 #pragma once
 
 #include <gtest/gtest.h>

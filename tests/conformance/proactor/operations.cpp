@@ -1,4 +1,4 @@
-// The fixture, and the raw side of the connections.
+// The fixture, and the raw peers of its connections.
 #include "operations.hpp"
 
 #include <arpa/inet.h>

@@ -1,7 +1,7 @@
-// Shared by the tests of the operations' contract: operations that count their completions, and
-// a fixture that keeps everything the kernel may touch alive until the proactor is gone, also when
+// Shared by the tests of the operations' contract: operations that count their completions, and a
+// fixture that keeps all memory that the kernel may touch alive until the proactor is gone, even if
 // a test fails half way. Its TearDown checks rule 1 for every test: as many completions as
-// successful starts, none of them inside start.
+// successful starts, and none of them inside start.
 #pragma once
 
 #include <sys/socket.h>

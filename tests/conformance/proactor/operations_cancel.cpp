@@ -1,4 +1,4 @@
-// Rule 5: cancel, in every state of an operation (P-22). Only the completion shows which won.
+// Rule 5: cancel, in every state of an operation (P-22). Only the completion tells which one won.
 #include <thread>
 
 #include "operations.hpp"

@@ -1,5 +1,4 @@
-// Rule 6: close as an operation (P-24). A descriptor's number may be used again the moment it is
-// closed.
+// Rule 6: close as an operation (P-24). A descriptor number may be reused as soon as it is closed.
 #include <fcntl.h>
 
 #include <thread>

@@ -1,4 +1,4 @@
-// Accept and connect over every family (P-18, B-03), and the refused ones: completions on every
+// Accept and connect on every address family (P-18, B-03). Refused ones are completions on every
 // engine (rule 1).
 #include <fcntl.h>
 #include <netinet/in.h>

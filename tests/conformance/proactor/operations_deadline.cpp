@@ -1,4 +1,4 @@
-// Deadlines of operations, and timers (P-23): never early, in order, and told apart from a
+// Deadlines of operations, and timers (P-23): never early, in order, and distinct from a
 // cancellation.
 #include <random>
 #include <thread>

@@ -1,5 +1,5 @@
-// Handlers that post their next work at once leave I/O its share, for every way to drive the
-// proactor and for the shortest turns (P-22).
+// Handlers that post their next work at once do not starve I/O, for every way to drive the proactor
+// and for the shortest turns (P-22).
 #include <fcntl.h>
 
 #include <array>

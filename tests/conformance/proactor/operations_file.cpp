@@ -1,5 +1,5 @@
-// Files: offsets, order where there is one, and completion without a blocked leader (rules 3, 10;
-// P-18).
+// Files: offsets, order where it is guaranteed, and completion without blocking the leader (rules
+// 3, 10; P-18).
 #include <fcntl.h>
 
 #include "operations.hpp"

@@ -1,5 +1,5 @@
-// A peer that is full, or that goes while it is full: nothing is lost, the end is reported, and
-// waiting costs nothing (contract.md, rules 1 and 11).
+// A peer whose buffer is full, or that disconnects while it is full: nothing is lost, the end is
+// reported, and waiting costs no CPU (contract.md, rules 1 and 11).
 #include <pty.h>
 #include <sys/ioctl.h>
 #include <sys/un.h>
@@ -71,7 +71,7 @@ TEST_P(Full, a_slow_unix_peer_gets_every_datagram) {
       sent.insert(text);
       probes.push_back(&send(handle, text, connected ? nullptr : &peer.endpoint));
     }
-    // More than fits is under way before anything is read.
+    // More than fits is in flight before anything is read.
     const auto done = [&] {
       return std::count_if(probes.begin(), probes.end(),
                            [](const Probe* probe) { return probe->done(); });

@@ -1,7 +1,7 @@
-// Rule 11 by count: each state of the fault matrix that can last is held for two seconds - all that
-// go together at once - while operations wait in it. The proactor then makes less than a hundred
-// system calls, those of its own threads included; counts are not timings, so a busy machine
-// changes nothing.
+// Rule 11 by counting: each lasting state of the fault matrix is held for two seconds while
+// operations wait in it, all compatible states at once. The proactor, with its own threads, must
+// make fewer than a hundred system calls. The test counts calls instead of time, so a busy machine
+// does not matter.
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/resource.h>

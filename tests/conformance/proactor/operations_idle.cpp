@@ -1,5 +1,5 @@
-// Rule 11: a state that lasts - an error, a hang-up, unread data - costs no CPU, for any time; and
-// accept survives the lack of descriptors.
+// Rule 11: a lasting state - an error, a hang-up, unread data - costs no CPU, however long it
+// lasts. accept survives a lack of descriptors.
 #include <netinet/in.h>
 #include <sys/resource.h>
 
@@ -22,8 +22,8 @@ class Idle : public Operations {
     run_for(span);
     EXPECT_LT(proactor().statistics().waits - waits, waits_max(span));
   }
-  /// A thread that leads several engines looks at them every 2 ms while one of them rests, since no
-  /// descriptor shows its end.
+  /// A thread that leads several engines looks at them every 2 ms while one of them backs off,
+  /// since no descriptor shows its end.
   [[nodiscard]] std::uint64_t waits_max(Duration span) const {
     const bool leads_several = GetParam().team() && GetParam().mode == Mode::per_thread;
     return 40 + (leads_several ? static_cast<std::uint64_t>(span / 2ms) : 0);
@@ -100,7 +100,7 @@ TEST_P(Idle, hang_ups_and_unread_data_cost_nothing) {
 TEST_P(Idle, a_limit_below_the_open_descriptors_stops_nothing) { reads_go_on_below(2); }
 
 // Not one descriptor may be polled.
-TEST_P(Idle, nor_does_a_limit_of_none) { reads_go_on_below(0); }
+TEST_P(Idle, a_limit_of_zero_descriptors_stops_nothing) { reads_go_on_below(0); }
 
 TEST_P(Idle, accept_stays_pending_without_descriptors_and_recovers) {
   Endpoint endpoint = Endpoint::loopback(0);

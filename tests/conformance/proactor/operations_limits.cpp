@@ -108,7 +108,7 @@ TEST_P(Limits, the_table_of_handles_is_bounded) {
 }
 
 // The accepted connection could not be adopted, and the server's loop would end.
-TEST_P(Limits, an_accept_rests_while_there_is_no_room_for_a_handle) {
+TEST_P(Limits, an_accept_backs_off_while_there_is_no_room_for_a_handle) {
   use([](Config& config) { config.handles_max = 2; });
   Endpoint address = Endpoint::loopback(0);
   Fd socket = listener(address);
@@ -133,7 +133,7 @@ TEST_P(Limits, an_accept_rests_while_there_is_no_room_for_a_handle) {
 }
 
 // An engine that has given the accept to the kernel gets a connection all the same. It was closed.
-TEST_P(Limits, an_accept_under_way_loses_no_connection_when_the_table_fills) {
+TEST_P(Limits, an_accept_in_flight_loses_no_connection_when_the_table_fills) {
   use([](Config& config) { config.handles_max = 2; });
   Endpoint address = Endpoint::loopback(0);
   Fd socket = listener(address);
@@ -155,7 +155,7 @@ TEST_P(Limits, an_accept_under_way_loses_no_connection_when_the_table_fills) {
 }
 
 // Each accept has seen the last free place. Their connections find a place, and the next accept
-// rests.
+// backs off.
 TEST_P(Limits, accepts_that_complete_together_find_places) {
   constexpr std::size_t together = 4;
   use([](Config& config) { config.handles_max = together + 1; });

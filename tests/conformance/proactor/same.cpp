@@ -1,4 +1,4 @@
-// The script's other parts, and the test itself.
+// The rest of the script, and the test itself.
 #include "same.hpp"
 
 #include <fcntl.h>
@@ -296,7 +296,7 @@ Config reference() {
   return Combination{"emulated", "poll", "pipe", Mode::shared, "auto"}.config();
 }
 
-TEST_P(Same, tells_the_same_as_the_simplest_engine) {
+TEST_P(Same, gives_the_results_of_the_simplest_engine) {
   constexpr int steps = 250;
   static std::map<unsigned, Story> expected;  // of all combinations in this process
   for (unsigned seed = 1; seed <= scripts(); ++seed) {

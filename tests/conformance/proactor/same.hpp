@@ -1,10 +1,10 @@
-// The engines against each other: one script of random operations, from a seed, is played on two
-// proactors, and the result of every operation has to be the same word for word. The other suites
-// test chosen cases; this one tests random ones.
+// Compares engines with each other: one script of random operations, from a seed, runs on two
+// proactors, and the results of all operations must be identical. The other suites test chosen
+// cases.
 //
-// A step starts some operations and waits for all of them, so that nothing in it is left to chance:
-// bytes arrive in one piece, or are requested exactly. Values that differ between systems -
-// descriptors, addresses, times - are left out.
+// A step starts some operations and waits for all of them. It leaves nothing to chance: bytes
+// arrive in one piece, or are requested exactly. Values that differ between systems - descriptors,
+// addresses, times - are left out.
 #pragma once
 
 #include <random>

@@ -1,4 +1,4 @@
-// The part of a script that uses streams: UNIX sockets, TCP, and pipes of either direction.
+// The part of a script that uses streams: UNIX sockets, TCP, and pipes in either direction.
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -305,7 +305,7 @@ void Threads::wait_until_asleep(int threads) {
 }
 
 // In this order: a thread that wakes up between two reads of the numbers either slept with a
-// time-out at the first, or is not asleep at the second, or has made a call at the third.
+// timeout at the first, or is not asleep at the second, or has made a call at the third.
 void Threads::wait_until_asleep_for_good(int threads) {
   wait_until([&] {
     const std::uint64_t before = sleepers().calls;

@@ -103,7 +103,7 @@ class Echo {
 struct Sleepers {
   std::atomic<int> parked{0};           // on a futex
   std::atomic<int> waiting{0};          // in the wait of an engine
-  std::atomic<int> timed{0};            // of both kinds, those with a time-out
+  std::atomic<int> timed{0};            // of both kinds, those with a timeout
   std::atomic<std::uint64_t> calls{0};  // of both kinds, ever
   std::atomic<std::uint64_t> naps{0};   // of these, those with a time that was not over
 };
@@ -164,7 +164,7 @@ class Threads : public Conformance {
   /// Until `threads` of the test, and the leaders of dedicated processors, are asleep, and none
   /// wakes up any more.
   void wait_until_asleep(int threads);
-  /// Until they are asleep without a time-out: none will wake up by itself.
+  /// Until they are asleep without a timeout: none will wake up by itself.
   void wait_until_asleep_for_good(int threads);
 
   /// At this moment, with the leaders of dedicated processors.

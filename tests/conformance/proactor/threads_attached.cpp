@@ -1,4 +1,4 @@
-// A thread that is attached: between its calls it keeps its lane, and is treated as in a handler.
+// An attached thread keeps its lane between its calls, and counts as inside a handler then.
 #include <sys/wait.h>
 
 #include <mutex>
@@ -269,7 +269,7 @@ TEST_P(Attached, it_keeps_no_lane_but_its_own_while_it_is_away) {
   EXPECT_EQ(read.bytes(), 1U);
 }
 
-TEST_P(Attached, nor_after_an_exception_or_a_stop) {
+TEST_P(Attached, it_keeps_no_other_lane_after_an_exception_or_a_stop) {
   if (!has_lanes() || GetParam().profile == "pinned") return;
   for (const bool throws : {true, false}) {
     use(2);

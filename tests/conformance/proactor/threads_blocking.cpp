@@ -1,5 +1,5 @@
-// Handlers that block delay only themselves where another thread is free, and any waiting thread
-// serves timers (P-12, P-13, P-36).
+// A handler that blocks delays only itself if another thread is free, and any waiting thread serves
+// timers (P-12, P-13, P-36).
 #include "threads.hpp"
 
 namespace baton::conformance {

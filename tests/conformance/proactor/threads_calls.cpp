@@ -1,6 +1,6 @@
-// The calls of one thread take effect in their order, also where the thread that carries them out
-// is late and finds all of them at once: a cancel or a close ends operations started before it, and
-// leaves those started after it (contract.md, rules 5 and 6).
+// The calls of one thread take effect in order, even if the thread that carries them out is late
+// and finds all of them at once. A cancel or a close ends operations started before it, and leaves
+// those started after it (contract.md, rules 5 and 6).
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
-// Lanes and threads of different numbers in per_thread mode: the present threads serve all lanes
-// (P-14, X-12).
+// per_thread mode with more lanes than threads or fewer: the threads present serve all lanes (P-14,
+//
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -481,7 +481,7 @@ Task<std::error_code> read_one(StreamSocket& stream, char* byte) {
 }
 
 // A task that this thread cannot drive is left, cancelled, to the thread that can.
-TEST_P(Crews, so_is_a_task_in_such_a_lane) {
+TEST_P(Crews, a_task_in_a_pinned_lane_without_its_thread_is_an_error) {
   if (!pinned()) return;
   use(2);
   Stream streams[2];
@@ -505,7 +505,7 @@ TEST_P(Crews, so_is_a_task_in_such_a_lane) {
   EXPECT_TRUE(ended);
 }
 
-TEST_P(Crews, so_is_a_task_in_a_lane_that_another_thread_keeps) {
+TEST_P(Crews, a_task_in_a_lane_that_another_thread_keeps_is_an_error) {
   if (!pinned()) return;
   use(1);
   Stream streams[2];
@@ -605,7 +605,7 @@ TEST_P(CrewsWithoutRings, a_lane_that_is_not_led_is_an_error) {
 
 // The engine of the first lane is lost, and any thread may lead that lane. The engine of the second
 // lane was never entered.
-TEST_P(CrewsWithoutRings, so_is_one_beside_a_lane_whose_engine_is_lost) {
+TEST_P(CrewsWithoutRings, a_lane_that_is_not_led_beside_a_lost_engine_is_an_error) {
   if (!pinned()) return;
   use_two_lanes();
   Stream streams[2];

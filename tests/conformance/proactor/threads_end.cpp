@@ -103,7 +103,7 @@ TEST_P(End, finish_does_the_same_before_the_destructor) {
   EXPECT_EQ(seen_.completed, pending) << "nothing is left for the destructor";
 }
 
-TEST_P(End, also_after_threads_have_run_it) {
+TEST_P(End, runs_pending_operations_after_threads_have_run_it) {
   seen_.proactor = &use(2);
   seen_.thread = std::this_thread::get_id();
   run(2);

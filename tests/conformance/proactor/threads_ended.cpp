@@ -1,5 +1,5 @@
-// Threads that start something and end before it is complete, and calls from threads that are not
-// in run(). (io_uring cancels what an ended thread has submitted: it is started again, unseen.)
+// Threads that start something and end before it completes, and calls from threads that are not in
+// run(). (io_uring cancels requests submitted by an ended thread; the engine starts them again.)
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>

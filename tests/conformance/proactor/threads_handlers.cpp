@@ -1,4 +1,4 @@
-// Inside handlers everything is allowed (DESIGN section 3), none of our locks is held, and the
+// Inside handlers everything is allowed (DESIGN section 3), the library holds no lock, and the
 // stack does not grow.
 #include "threads.hpp"
 

@@ -1,4 +1,4 @@
-// Lanes of per_thread mode: which threads may enter, and to which lane handles and posts belong
+// Lanes of per_thread mode: which threads may lead them, and to which lane handles and posts belong
 // (P-14, P-18).
 #include <system_error>
 

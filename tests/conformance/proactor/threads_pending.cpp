@@ -1,4 +1,4 @@
-// The report of stuck operations, on every combination: its operations, their order, and
+// The report of stuck operations, on every combination: its operations and their order, and
 // that any thread may ask for it at any time.
 #include <sys/socket.h>
 

@@ -104,13 +104,13 @@ TEST_P(Roles, the_first_start_wakes_a_follower) {
   EXPECT_EQ(read.bytes(), 1U);
 }
 
-// P-10: with nothing to do, no thread wakes up. All sleep without a time-out.
+// P-10: with nothing to do, no thread wakes up. All sleep without a timeout.
 TEST_P(Roles, an_idle_proactor_makes_no_system_calls) {
   begin(3, false);
   wait_until_asleep_for_good(3);
 }
 
-TEST_P(Roles, neither_does_one_that_only_waits) {
+TEST_P(Roles, a_proactor_that_only_waits_makes_no_system_calls) {
   begin(3, true);
   wait_until_asleep_for_good(3);
 }

@@ -1,4 +1,4 @@
-// run, run_one, poll, handle_events: what each promises about handlers, deadlines and threads that
+// run, run_one, poll, handle_events: their promises about handlers, deadlines, and threads that
 // come and go (P-10, P-14, X-02).
 #include <stdexcept>
 #include <thread>

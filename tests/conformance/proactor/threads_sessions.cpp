@@ -21,7 +21,7 @@ class Sessions : public Threads {
     limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 4'096);
     ::setrlimit(RLIMIT_NOFILE, &limit);
   }
-  /// `count` sessions that send, and then expect back, twice: all of them are under way at once.
+  /// `count` sessions that send, and then expect back, twice: all of them are in flight at once.
   void serve(unsigned count, unsigned threads) {
     use(threads);
     std::vector<Peer> peers;

@@ -1,4 +1,4 @@
-// Strands: handlers that never overlap, in order, without blocking a thread (DESIGN section 5).
+// Strands: handlers run in order, never overlap and block no thread (DESIGN section 5).
 #include <sys/socket.h>
 
 #include <algorithm>

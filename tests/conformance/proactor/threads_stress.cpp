@@ -1,5 +1,5 @@
-// Everything at once: four threads, sessions, timers, strands, cancels and closes, with accounts
-// that must balance; a storm of signals; operations and proactors that come and go.
+// Everything at once: four threads, sessions, timers, strands, cancels and closes, with balanced
+// accounts; many signals; operations and proactors that come and go.
 #include <csignal>
 #include <random>
 

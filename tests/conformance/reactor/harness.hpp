@@ -1,5 +1,5 @@
-// The conformance suite of the Reactor: the same tests over every wait strategy of the registry, by
-// name, as in reactor.calls_when_readable/poll.
+// The conformance suite of the Reactor: the same tests on every wait strategy of the registry, as
+// in reactor.calls_when_readable/poll.
 #pragma once
 
 #include <gtest/gtest.h>

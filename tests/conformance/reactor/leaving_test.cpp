@@ -1,4 +1,4 @@
-// Which threads return, and when: wake, end with restart, and time limits.
+// Which threads return, and when: wake, end with restart, and timeouts.
 #include <sched.h>
 
 #include <atomic>

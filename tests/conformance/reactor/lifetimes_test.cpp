@@ -1,4 +1,4 @@
-// Registrations that end: while they wait, while they are queued, while they run.
+// Registrations that end while they wait, while they are queued, and while they run.
 #include <unistd.h>
 
 #include <array>

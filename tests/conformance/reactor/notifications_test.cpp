@@ -1,4 +1,4 @@
-// Notifications: bounded, counted, in order, purgeable; and the wake-up without one.
+// Notifications are bounded, counted, ordered and purgeable; and the wake-up without one.
 #include <memory>
 
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// Calls of handlers: their reasons, their order, and the effect of their answers.
+// Calls of handlers: their reasons, their order, and the effect of their return values.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// Many threads: no handler is called twice at once or forgotten, and no thread wakes in vain.
+// Many threads: no handler runs twice at once or is forgotten, and no thread wakes in vain.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -313,7 +313,7 @@ TEST_P(reactor, an_idle_one_makes_no_system_calls) {
       threads.push_back(
           std::make_unique<WatchedThread>([&] { EXPECT_TRUE(loop().run().has_value()); }));
     }
-    // All threads are in waits without a time-out. The counting system sees that, and a thread that
+    // All threads are in waits without a timeout. The counting system sees that, and a thread that
     // polls would never get there.
     wait_for([] { return system_calls().for_good == 3; });
     loop().end();

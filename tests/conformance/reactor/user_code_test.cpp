@@ -1,5 +1,5 @@
-// User code outside of calls: on_close, and the destructors of objects that the reactor keeps. It
-// may run long and wait for the reactor's other threads, as a call may.
+// User code outside of handler calls: on_close, and the destructors of objects that the reactor
+// keeps. Like a handler, it may run long and wait for the reactor's other threads.
 #include <signal.h>
 #include <unistd.h>
 

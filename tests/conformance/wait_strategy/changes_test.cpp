@@ -1,4 +1,4 @@
-// Changes of the set: between waits, during a wait, and behind the strategy's back.
+// Changes of the set: between waits, during a wait, and without the strategy's knowledge.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
-// The conformance suite of wait strategies: the same tests over every one in the registry, by name,
-// as in wait_strategy.level_report/epoll. Tests of undeclared features are skipped with that
-// reason.
+// The conformance suite of wait strategies: the same tests on each one in the registry, as in
+// wait_strategy.level_report/epoll. Tests of features that a strategy does not declare are skipped,
+// with that reason.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// How long a wait lasts, and what cuts it short.
+// How long a wait lasts, and what ends it early.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>

@@ -1,4 +1,4 @@
-// One message through a pair of sockets, by ACE's objects on Baton's engine.
+// Sends one message through a pair of sockets, with ACE's objects on Baton's engine.
 #include <ace/Asynch_IO.h>
 #include <ace/Message_Block.h>
 #include <ace/Proactor.h>

@@ -1,5 +1,5 @@
-/* A program in plain C99 with the installed header: it listens, connects to itself, says a word and
- * hears it, on the engine that the argument names. */
+/* A program in plain C99 with the installed header. It listens, connects to itself, sends a word
+ * and receives it, on the engine that the argument names. */
 #include <baton.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-// Judges a part that this program defines: main PART [pairwise] [RULE...], see check_kit.py.
+// Checks a part that this program defines: main PART [pairwise] [RULE...], see check_kit.py.
 #include <baton/testing/conformance.hpp>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// An interrupt strategy of a program's own, by the public contract alone: a pipe.
+// An interrupt strategy of a user's program, written against the public contract: a pipe.
 #pragma once
 
 #include <baton/interrupt_strategy.hpp>

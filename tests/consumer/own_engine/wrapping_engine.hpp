@@ -1,4 +1,4 @@
-// An engine of a program's own, by the public contract alone: it passes everything on to
+// An engine of a user's program, written against the public contract: it forwards everything to
 // `emulated`, and breaks the contract on request.
 #pragma once
 

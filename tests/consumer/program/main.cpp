@@ -1,5 +1,5 @@
-// The smallest program of a user: prints the version of the library it runs with, and fails if that
-// is not the one whose headers it was compiled with.
+// The smallest program of a user. Prints the version of the library it runs with, and fails if that
+// differs from the version of the headers.
 
 #include <baton/version.hpp>
 #include <iostream>

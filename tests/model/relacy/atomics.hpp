@@ -1,6 +1,6 @@
-// The library's lock-free parts are templates over the atomic type. Here it is relacy's atomic,
-// which gives a load every value that the memory model allows - and, for the tests that have to
-// fail, one with weaker orders than the source's.
+// The library's lock-free parts are templates over the atomic type. Here it is relacy's atomic, in
+// which a load may return every value that the memory model allows. Tests that must fail use one
+// with weaker orders than the source's.
 #pragma once
 
 // Relacy redefines names of the standard library as macros, so headers that use those names come

@@ -1,11 +1,12 @@
-// The lock-free parts of the library under relacy: the sources of src/, compiled over its atomics,
-// in as many random schedules as asked for. Each scenario is run as the source is written, which
-// must never fail, and with an order weakened, which must: else the scenario would prove nothing.
+// The lock-free parts of the library under relacy: the sources of src/, compiled with relacy's
+// atomics, in as many random schedules as requested. Each scenario runs as the source is written,
+// which must never fail, and with one order weakened, which must fail. Otherwise the scenario would
+// prove nothing.
 //
 //   relacy_test [SCHEDULES]          of each scenario, a million by default
 //
-// What relacy reports: reads that race with writes, and threads that sleep for ever (a wake-up that
-// was lost). Assertions are its own.
+// relacy reports data races, and threads that sleep for ever (a lost wake-up). The assertions are
+// those of the test.
 #include <cstdlib>
 #include <string_view>
 

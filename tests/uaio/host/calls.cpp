@@ -1,5 +1,5 @@
-// The program's own system calls, those that signal(7) lists as interruptible: while requests are
-// on the way none of them ends early. No handler is installed in these cases.
+// The program's own system calls, those that signal(7) lists as interruptible: none of them ends
+// early while requests are in flight. No handler is installed in these cases.
 #include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 #include <mqueue.h>

@@ -1,5 +1,5 @@
-// Locks and descriptors: the library neither gives up a lock nor is in the way of what the program
-// does to its descriptors, and a request keeps the file that it was started with.
+// Locks and descriptors: the library never releases the program's locks and never blocks what the
+// program does to its descriptors. A request keeps the file that it was started with.
 #include <pthread.h>
 #include <pty.h>
 #include <sys/eventfd.h>

@@ -1,4 +1,4 @@
-// Handlers that use asynchronous I/O and interrupt it at any place.
+// Signal handlers that use asynchronous I/O and interrupt it at any point.
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/time.h>

@@ -1,5 +1,5 @@
 // Shared by the cases of the host suite. A case is a small program that uses asynchronous I/O and
-// then checks that nothing of its own behaves differently: a system call, a lock, a descriptor, a
+// then checks that nothing else in it behaves differently: a system call, a lock, a descriptor, a
 // signal, a thread. tests/uaio/host.py runs each in a process of its own, on the system's
 // library and on ours.
 #pragma once
@@ -84,7 +84,7 @@ void until(const std::function<bool()>& what);
 /// This process has no thread besides the calling one.
 bool is_alone();
 
-/// Direct reads that are always on the way.
+/// Direct reads that are always in flight.
 class Load {
  public:
   Load();

@@ -1,5 +1,5 @@
-// Requests where programs hardly ever make them: while a process ends, in the middle of a fork, on
-// the smallest stacks, under filters that come later.
+// Requests at unusual moments and places: while a process ends, in the middle of a fork, on the
+// smallest stacks, under filters installed later.
 #include <dlfcn.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,5 +1,5 @@
-// Sockets, directories, bad memory, long positions; callbacks and signals that the program has made
-// difficult; lists and syncs in odd company.
+// Sockets, directories, bad memory, large offsets; difficult callbacks and signals; unusual lists
+// and syncs.
 #include <netinet/in.h>
 #include <pthread.h>
 #include <pty.h>

@@ -1,7 +1,7 @@
-// Numbers that change hands. The library remembers for a while which descriptors are open with
-// O_DIRECT, so that a request costs one call. A program closes such a descriptor, and its next pipe
-// has the same number; or it takes O_DIRECT from the file. No request may behave differently for
-// that.
+// Reused descriptor numbers. The library remembers for a while which descriptors are open with
+// O_DIRECT, so that a request costs one call. A program may close such a descriptor, and its next
+// pipe gets the same number; or it may clear O_DIRECT on the file. No request may behave
+// differently for that.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
-// Programs in odd circumstances: much data of each thread, little memory, aiocbs in memory that
-// processes share, numbers that change hands, threads that end in every way.
+// Unusual programs: much thread-local data, little memory, aiocbs in memory shared by processes,
+// reused descriptor numbers, threads that end in every way.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -360,7 +360,7 @@ HOST_CASE(callback_is_cancelled, "callbacks") {
   }
 }
 // Of two threads, each with a request pending: the parent is notified once, the child never.
-// No second signal of a number is on its way meanwhile, and no thread ends with one:
+// No second signal of a number is pending meanwhile, and no thread ends with one:
 // ThreadSanitizer keeps one of each number back for a thread, and drops the others.
 HOST_CASE(child_is_told_nothing_of_the_parents, "fork and exec") {
   static std::atomic<int> called{0};

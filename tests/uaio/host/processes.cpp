@@ -1,5 +1,5 @@
 // The ends of processes and threads, forks that no library detects, limits that change, and locks
-// that are to outlive a program.
+// that must outlive a program.
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>

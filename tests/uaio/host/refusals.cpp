@@ -1,5 +1,5 @@
-// Direct requests that the kernel gives back late: a device may find out that it would have to wait
-// when the request has long been started.
+// Direct requests that the kernel rejects late: a device may find out that it would have to wait
+// long after the request was started.
 #include <dlfcn.h>
 #include <linux/aio_abi.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-// The system round the program: filters, limits, forks, other programs, other users; and the
-// answers of the calls to wrong requests.
+// The environment of the program: filters, limits, forks, other programs, other users; and the
+// results of calls with wrong arguments.
 #include <dlfcn.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -452,7 +452,7 @@ HOST_CASE(sync_waits_for_other_open_files, "order") {
   sync_waits(file, other);
 }
 HOST_CASE(library_is_not_closed_under_requests, "fork and exec") {
-  // A plug-in that the program loads and unloads while requests are on the way.
+  // A plug-in that the program loads and unloads while requests are in flight.
   host::Load load;
   for (int i = 0; i < 20; ++i) {
     void* const library = ::dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);

@@ -1,5 +1,4 @@
-// The chaos engine over each engine of the system: its effect on programs, and the things that it
-// must not do.
+// The chaos engine on each engine of the system: its effect on programs, and what it must not do.
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>

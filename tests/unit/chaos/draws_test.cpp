@@ -1,5 +1,5 @@
-// The draws of the chaos engine: the same from the same seed, within its bounds, and never what the
-// contract forbids.
+// The random draws of the chaos engine: the same from the same seed, within their bounds, and never
+// what the contract forbids.
 #include "engines/chaos/draws.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Rare settings, and the answers to them.
+// Rare settings and their results.
 #include <errno.h>
 #include <unistd.h>
 

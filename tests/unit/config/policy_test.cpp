@@ -1,5 +1,5 @@
-// require, prefer, forbid: their parsing, their exclusions, the engine of a proactor, and with
-// which code it says so.
+// require, prefer, forbid: their parsing, their conflicts, the engine that a proactor gets, and the
+// reason codes.
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The registry: names, order, and parts of one's own in a configuration (P-04).
+// The registry: names, order, and a program's own parts in a configuration (P-04).
 #include "baton/registry.hpp"
 
 #include <algorithm>

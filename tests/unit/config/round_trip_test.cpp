@@ -1,4 +1,4 @@
-// Valid settings are printed and read back the same; broken ones are refused without harm.
+// Valid settings print and parse back to the same value; broken ones are refused without harm.
 #include <random>
 
 #include "support.hpp"

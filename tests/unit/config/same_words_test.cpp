@@ -1,4 +1,4 @@
-// A setting is refused with the same words, wherever it stands.
+// A setting is refused with the same words wherever it is written.
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Errors of a whole configuration, and mere notes.
+// Errors and notes about a whole configuration.
 #include "support.hpp"
 
 namespace baton {

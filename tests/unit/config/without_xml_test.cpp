@@ -1,5 +1,5 @@
-// A library built with BATON_XML=OFF: this program has no_xml.cpp, so that the archive's xml.cpp
-// stays out. Everything that reads a document refuses it with a reason that helps; the rest works.
+// A library built with BATON_XML=OFF: this program has no_xml.cpp, so the archive's xml.cpp stays
+// out. Every function that reads a document refuses it with a helpful reason; the rest works.
 #include <errno.h>
 
 #include "baton.h"

@@ -1,4 +1,4 @@
-// The clock that stamps operations: ages are exact to a tick, also where its counter wraps around.
+// The clock that stamps operations: ages are exact to a tick, even when its counter wraps around.
 #include "core/coarse_clock.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(CoarseClock, AgesAreExactToATick) {
   }
 }
 
-TEST(CoarseClock, ItsOwnEndIsNoEvent) {
+TEST(CoarseClock, WrapsAroundUnnoticed) {
   const Duration end{std::int64_t{1} << 56};  // 2^32 ticks
   EXPECT_GE(age_of(end - seconds{2}, end + seconds{3}) + milliseconds{17}, seconds{5});
   EXPECT_LE(age_of(end - seconds{2}, end + seconds{3}), seconds{5} + milliseconds{17});

@@ -1,4 +1,4 @@
-// A foreign loop: waits by the proactor's descriptor, looks without entering, and calls poll.
+// A foreign loop: waits on the proactor's descriptor, asks glance(), and calls poll.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>

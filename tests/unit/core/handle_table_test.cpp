@@ -1,4 +1,4 @@
-// The records of descriptors: indices are reused, generations tell the owners apart (P-25).
+// Handle records: indices are reused, and generations distinguish their users (P-25).
 #include "core/handle_table.hpp"
 
 #include <gtest/gtest.h>

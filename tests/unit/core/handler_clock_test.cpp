@@ -1,6 +1,6 @@
 // How long handlers take: every slow one is counted, with ticks and without, and a handler as short
-// as the earlier ones costs no look at the clock. The test replaces the system's clock. The ticks
-// are real, and the test expects no number of them.
+// as earlier ones costs no reading of the clock. The test replaces the system's clock. The ticks
+// are real, and the test expects no particular number of them.
 #include "core/handler_clock.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The dispatcher's use of the lengths of handlers.
+// How the dispatcher uses the measured lengths of handlers.
 #include "core/handler_length.hpp"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(HandlerLength, OneOutlierIsNotBelieved) {
   EXPECT_FALSE(length.worth_a_thread(1));
 }
 
-TEST(HandlerLength, NorIsTheFirst) {
+TEST(HandlerLength, TheFirstOneIsNotBelieved) {
   const HandlerLength length = after(1, 1'000'000'000);
   EXPECT_FALSE(length.lasts());
 }

@@ -1,6 +1,6 @@
-// One lane by itself: mail about a handle that has moved on, late requests, and which requests are
-// simple. The engine answers as the test sets it, and there are no threads, so the test decides
-// every order of events.
+// One lane by itself: mail for a handle that has been closed, late requests, and which requests are
+// simple. The engine answers as the test says, and there are no threads, so the test decides the
+// order of events.
 #include "core/lane_loop.hpp"
 
 #include <gtest/gtest.h>
@@ -689,7 +689,7 @@ TEST_F(LaneLoopTest, an_operation_in_a_strand_needs_no_handler) {
   EXPECT_EQ(one_.state(), State::completed);
 }
 
-TEST_F(LaneLoopTest, a_handler_that_ran_away_from_home_is_reported_there) {
+TEST_F(LaneLoopTest, a_handler_that_ran_in_another_lane_is_reported_to_its_own) {
   open();
   Handle& away = handle(Ownership::borrowed, other_lane);
   const auto deliver = [&](Operation& operation) {

@@ -1,5 +1,5 @@
-// The accounts by themselves: an engine that answers as the test sets it, no threads, and every way
-// that an operation can take between start and result (P-20).
+// The accounts by themselves: an engine that answers as the test says, no threads, and every path
+// of an operation between start and result (P-20).
 #include "core/ledger.hpp"
 
 #include <gtest/gtest.h>
@@ -349,7 +349,7 @@ TEST_F(LedgerTest, a_deadline_that_passes_is_a_cancel_with_another_name) {
   expect_balance();
 }
 
-TEST_F(LedgerTest, a_deadline_that_is_not_needed_is_taken_back) {
+TEST_F(LedgerTest, a_deadline_that_is_not_needed_is_removed) {
   open_shared();
   Handle& socket = handle();
   prepare(one_, socket);
@@ -471,7 +471,7 @@ TEST_F(LedgerTest, the_cancel_of_one_processor_leaves_the_others_alone) {
   expect_balance();
 }
 
-TEST_F(LedgerTest, a_close_under_way_is_not_cancelled) {
+TEST_F(LedgerTest, a_close_in_progress_is_not_cancelled) {
   open_shared();
   Handle& socket = handle();
   one_.prepare(OperationKind::close, &socket);

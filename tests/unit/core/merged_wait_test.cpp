@@ -1,5 +1,5 @@
-// One thread that waits in several engines (model rows C1, C2): by descriptors, and in slices where
-// there is none.
+// One thread that waits in several engines (model rows C1, C2): by descriptors, and in slices for
+// engines without one.
 #include "core/merged_wait.hpp"
 
 #include <gtest/gtest.h>
@@ -126,7 +126,7 @@ TEST_F(MergedWait, an_engine_without_a_descriptor_is_waited_for_in_slices) {
 
 // An operation that backs off was polled every 2 ms: an accept without descriptors cost a thread
 // with two processors a thousand looks in two seconds.
-TEST_F(MergedWait, sleeps_until_what_rests_is_due) {
+TEST_F(MergedWait, sleeps_until_a_back_off_is_due) {
   FakeEngine& rests = add(true);
   FakeEngine& other = add(true);
   rests.due_at = Deadline::after(20ms);

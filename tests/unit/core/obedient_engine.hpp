@@ -1,5 +1,5 @@
-// An engine that answers as its test says, and a processor around it: for the accounts and the
-// loops of the core by themselves.
+// An engine that answers as its test says, and a processor around it: for unit tests of the
+// accounts and loops of the core.
 #pragma once
 
 #include <errno.h>

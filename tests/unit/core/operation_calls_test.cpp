@@ -1,4 +1,4 @@
-// The answers of the public calls in every state of an operation (P-20, P-25).
+// The results of the public calls in every state of an operation (P-20, P-25).
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// The state machine of an operation: every state x every move, the forbidden side too (P-20). A
-// forbidden move ends the program, so each of them has a child process of its own.
+// The state machine of an operation: every state x every transition, forbidden ones included
+// (P-20). A forbidden transition ends the program, so each of them has its own child process.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,7 +12,7 @@ namespace {
 using Access = OperationAccess;
 using State = OperationState;
 
-// The call that enters START_ERROR leaves it at once, so no operation rests in it.
+// The call that enters START_ERROR leaves it at once, so no operation stays in it.
 constexpr State states[] = {State::initialized,  State::started, State::deferred,
                             State::result_ready, State::posted,  State::completed};
 

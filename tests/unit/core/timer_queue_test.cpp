@@ -42,7 +42,7 @@ TEST(TimerQueue, never_gives_a_timer_early) {
   EXPECT_TRUE(queue.empty());
 }
 
-// Heartbeats and time-outs that are set in one loop are due together.
+// Heartbeats and timeouts that are set in one loop are due together.
 TEST(TimerWheel, gives_timers_of_one_instant_in_steps_that_grow_with_their_number) {
   for (const std::size_t count : {std::size_t{1'000}, std::size_t{32'000}}) {
     TimerWheel wheel;

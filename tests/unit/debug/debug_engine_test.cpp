@@ -1,5 +1,5 @@
-// Debug mode around engines that break their own rules: an engine of the test's own, which does
-// what it is told. Also the things that the copies must not change.
+// Debug mode around an engine that breaks its own rules: the test's engine does what it is told.
+// Also checks what the copies must not change.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

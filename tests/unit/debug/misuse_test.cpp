@@ -1,5 +1,5 @@
-// Debug mode: each rule of ownership that a user can break is broken here, on every engine, and the
-// program ends with a report that says which operation it was and what to do.
+// Debug mode: each rule of ownership that a user can break is broken here, on every engine. The
+// program ends with a report that names the operation and says what to do.
 #include <errno.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-// The Demultiplexer over epoll, and descriptors that their owner may close and open anew whenever
-// nothing is watched.
+// The Demultiplexer on epoll, with descriptors that their owner may close and reopen while nothing
+// is watched.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>

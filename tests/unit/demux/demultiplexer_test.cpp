@@ -1,4 +1,5 @@
-// The Demultiplexer alone: its cost, and that edge, one-shot and level look the same from above.
+// The Demultiplexer alone: its cost, and that edge, one-shot and level reports look the same to its
+// user.
 #include "demux/demultiplexer.hpp"
 
 #include <fcntl.h>
@@ -480,7 +481,7 @@ TEST_F(demux_edge, unread_bytes_are_not_lost) {
   EXPECT_EQ(watch(*demux_, 5, Interest::in), Watch::armed);
 }
 
-TEST_F(demux_edge, trying_spares_the_question) {
+TEST_F(demux_edge, trying_makes_the_check_needless) {
   pair_.make_readable();
   ASSERT_EQ(wait_long(*demux_).size(), 1U);
   demux_->trying(5, Interest::in);

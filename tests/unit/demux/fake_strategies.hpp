@@ -1,5 +1,5 @@
-// Added wait strategies with properties that no built-in one has: edges, one-shot reports, a wait
-// that needs one thread, and reports that a test writes itself. All are added to the registry and
+// Wait strategies with properties that no built-in one has: edges, one-shot reports, a wait that
+// must stay in one thread, and reports that a test writes itself. All are added to the registry and
 // chosen by name.
 #pragma once
 

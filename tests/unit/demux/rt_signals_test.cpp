@@ -1,5 +1,5 @@
-// Faults that only real-time signals can have: a queue that is full, signals that outlive their
-// descriptor, threads that end, and the program's own signals.
+// Faults of real-time signals only: a full queue, signals that outlive their descriptor, threads
+// that end, and the program's own signals.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -356,7 +356,7 @@ TEST(rt_signals_stale, belong_to_no_handle_when_the_number_is_gone) {
 // -- room -----------------------------------------------------------------------------------------
 
 // Nobody writes in vain, so the kernel sends no signal.
-TEST(rt_signals_room, is_told_to_who_only_waits) {
+TEST(rt_signals_room, is_reported_to_a_thread_that_only_waits) {
   const auto strategy = opened();
   const SocketPair pair;
   const char block[512] = {};
@@ -380,7 +380,7 @@ TEST(rt_signals_room, is_told_to_who_only_waits) {
 }
 
 // The kernel reports it only after a failed write since the descriptor was armed.
-TEST(rt_signals_room, is_told_where_there_was_none_before) {
+TEST(rt_signals_room, is_reported_where_there_was_none_before) {
   for (const bool waited : {false, true}) {
     auto strategy = opened();
     if (waited) wait(*strategy);

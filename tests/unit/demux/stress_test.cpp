@@ -1,5 +1,5 @@
-// One thread waits, three change its set, on every kind of strategy. Every byte must be reported: a
-// lost report leaves a thread without its byte, and the test hangs.
+// One thread waits and three change its set, on every kind of strategy. Every byte must be
+// reported: a lost report leaves a thread without its byte, and the test hangs.
 #include <gtest/gtest.h>
 
 #include <array>

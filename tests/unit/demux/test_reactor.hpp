@@ -1,6 +1,5 @@
-// A Reactor in 200 lines: the Demultiplexer's second client, without operations and engines. It is
-// a proof, not a product: the emulated engine needs the same parts of src/demux as well, and
-// nothing else.
+// A Reactor in 200 lines: a second client of the Demultiplexer, without operations and engines. It
+// shows that the parts of src/demux that the emulated engine needs are enough for a reactor.
 //
 // One thread dispatches; add, remove and wake may be called by any thread, and by handlers.
 #pragma once

@@ -1,4 +1,4 @@
-// The Demultiplexer has two clients: the same tests of a Reactor over level, edge and one-shot
+// The Demultiplexer's second client: the same tests of a Reactor on level, edge and one-shot
 // strategies.
 #include <gtest/gtest.h>
 

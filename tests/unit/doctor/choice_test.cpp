@@ -1,4 +1,4 @@
-// The rules of the recommendation, on numbers that are made up.
+// The rules of the recommendation, on invented numbers.
 #include <gtest/gtest.h>
 
 #include "made_up.hpp"

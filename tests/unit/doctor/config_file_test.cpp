@@ -1,4 +1,5 @@
-// The file that the doctor writes: read back by the library's own loader, and never half there.
+// The file that the doctor writes: the library's own loader reads it back, and it is never half
+// written.
 #include "doctor/config_file.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The list of known troubles: its form, its conditions, and the one that is built in.
+// The list of known problems: its form, its conditions, and the built-in list.
 #include "doctor/known_bad.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tables and measurements that tests make up.
+// Invented tables and measurements for tests.
 #pragma once
 
 #include <string>

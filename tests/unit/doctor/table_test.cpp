@@ -1,5 +1,4 @@
-// The table, from capabilities that are made up; and the real one, as far as it is the same
-// everywhere.
+// The table, for invented capabilities; and the real one, as far as it is the same everywhere.
 #include "doctor/table.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The list of directions that rest, under a clock that the test moves.
+// The list of directions that back off, under a clock that the test moves.
 #include "engines/emulated/back_off.hpp"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class BackOffList : public testing::Test {
   BackOffs list{system_, records_, false};
 };
 
-TEST_F(BackOffList, ShortRestDoesNotWaitForALongerOne) {
+TEST_F(BackOffList, ShortBackOffDoesNotWaitForALongerOne) {
   add(0, 500);
   EXPECT_EQ(left_ms(), 512) << "rounded up";
   add(1, 10);
@@ -69,7 +69,7 @@ TEST_F(BackOffList, ShortRestDoesNotWaitForALongerOne) {
 }
 
 // One wait serves them all, although they begin one after the other and a busy machine comes late.
-TEST_F(BackOffList, LongRestsThatBeginTogetherEndTogether) {
+TEST_F(BackOffList, LongBackOffsThatBeginTogetherEndTogether) {
   for (int round = 0; round < 20; ++round) {
     for (std::uint32_t i = 0; i < 3; ++i) {
       add(i, 128);
@@ -82,7 +82,7 @@ TEST_F(BackOffList, LongRestsThatBeginTogetherEndTogether) {
   }
 }
 
-TEST_F(BackOffList, LongRestDoesNotDelayAShorterOne) {
+TEST_F(BackOffList, LongBackOffDoesNotDelayAShorterOne) {
   add(0, 10);
   add(1, 500);
   EXPECT_EQ(left_ms(), 11);
@@ -93,7 +93,7 @@ TEST_F(BackOffList, LongRestDoesNotDelayAShorterOne) {
   EXPECT_EQ(left_ms(), 501);
 }
 
-TEST_F(BackOffList, RestsThatAreDueTogetherAreAllTaken) {
+TEST_F(BackOffList, BackOffsThatAreDueTogetherAreAllTaken) {
   for (std::uint32_t i = 0; i < 4; ++i) add(i, 10 * i);
   remove(1);
   now_ns += 32 * ms;

@@ -1,4 +1,4 @@
-// Cancel in every state, borrowed descriptors, handles that go.
+// Cancel in every state, borrowed descriptors, and closed handles.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Accept and connect: addresses, several at once, and everything that can be short.
+// Accept and connect: addresses, several at once, and every resource that can run short.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -93,7 +93,7 @@ TEST_P(Connections, connect_with_and_without_a_listener) {
 
 // A report of "writable" must not be taken for a connection. Without a peer, without an error and
 // with nothing in flight the connect has failed, and another call - of a read - got the error.
-TEST_P(Connections, connect_believes_only_in_a_peer) {
+TEST_P(Connections, connect_succeeds_only_with_a_peer) {
   Endpoint address;
   const int door = listener(address);
   Handle* const handle = driver.adopt(tcp_socket(SOCK_NONBLOCK), HandleKind::stream_socket);
@@ -167,7 +167,7 @@ TEST_P(Connections, a_full_backlog_is_waited_for_without_spinning) {
   EXPECT_FALSE(connect.failed()) << connect.error().message();
 }
 
-TEST_P(Connections, a_rest_of_one_is_not_inherited_by_the_next) {
+TEST_P(Connections, a_back_off_is_not_inherited_by_the_next_connect) {
   FullBacklog full;
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   Handle* const handle = driver.adopt(fd, HandleKind::stream_socket);

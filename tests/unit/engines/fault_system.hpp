@@ -1,6 +1,6 @@
 // The real system with faults: each call of interest is counted, can be made to fail a number of
-// times, and transfers can be cut short. Process-wide, as the table has no context; a test begins
-// with faults().clear().
+// times, and transfers can be cut short. Process-wide, because the table has no context. A test
+// begins with faults().clear().
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Files: tried at once, else by workers; order, sync as a barrier, cancellation, and threads that
-// do not exist before they are needed.
+// Files: tried at once, otherwise by workers; order, sync as a barrier, cancellation, and threads
+// that are created only when needed.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -131,7 +131,7 @@ TEST_P(Files, a_read_is_complete_at_the_end_and_not_before) {
 
 // A direct read that was cut short by the end of the file cannot continue there: the offset is not
 // a multiple of the device's block.
-TEST_P(Files, an_end_that_no_read_can_start_at_is_the_end) {
+TEST_P(Files, a_short_read_at_an_unaligned_end_is_the_end) {
   ASSERT_EQ(::pwrite(handle->native(), "012345", 6, 0), 6);
   for (const bool all : {false, true}) {
     faults().cold(true);
@@ -147,7 +147,7 @@ TEST_P(Files, an_end_that_no_read_can_start_at_is_the_end) {
 }
 
 // The file has grown since, so its size no longer shows that the read was at the end.
-TEST_P(Files, an_end_that_no_read_can_start_at_was_the_end) {
+TEST_P(Files, a_short_read_at_an_unaligned_end_of_a_grown_file_is_the_end) {
   ASSERT_EQ(::pwrite(handle->native(), "0123456789", 10, 0), 10);
   faults().cold(true);
   faults().cut(6);
@@ -192,7 +192,7 @@ TEST_P(Files, a_file_system_without_nowait_is_asked_once) {
   EXPECT_EQ(faults().count(Call::pwritev2), 4U);
 }
 
-TEST_P(Files, a_filter_that_refuses_the_flag_is_passed_by) {
+TEST_P(Files, a_filter_that_refuses_the_flag_is_worked_around) {
   std::string text = "hello";
   std::string back(text.size(), '\0');
   Operation write;

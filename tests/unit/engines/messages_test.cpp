@@ -98,7 +98,7 @@ TEST_P(Messages, come_into_pooled_blocks) {
   ::close(pair.peer);
 }
 
-// Another reader may be quicker than the one that was told.
+// Another reader may be quicker than the one that got the report.
 TEST_P(Messages, pin_no_block_while_they_wait) {
   const Pair pair = datagram_pair();
   Handle* const ours = driver.adopt(pair.ours, HandleKind::datagram_socket);

@@ -157,7 +157,7 @@ TEST_P(Streams, read_until_fills_the_buffer_in_vain) {
   EXPECT_EQ(read.bytes(), 4U);
 }
 
-TEST_P(Streams, zero_bytes_need_no_system_call_but_their_turn) {
+TEST_P(Streams, zero_bytes_need_no_system_call_but_keep_their_place) {
   const Connected connected{driver};
   char buffer[4];
   Operation nothing;

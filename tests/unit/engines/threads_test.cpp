@@ -1,4 +1,4 @@
-// One thread waits, others start and cancel: nothing is lost, nothing comes twice.
+// One thread waits, others start and cancel: no completion is lost or comes twice.
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// operator new, counted. In a file of its own: a compiler that sees both definitions reports the
-// pair of new and free as a mismatch.
+// Counts operator new. In a file of its own: a compiler that sees both new and free reports the
+// pair as a mismatch.
 #include <atomic>
 #include <cstdlib>
 #include <new>

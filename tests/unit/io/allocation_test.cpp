@@ -1,5 +1,5 @@
 // Starting an operation allocates nothing, in any of the three forms, once the caches are warm.
-// This program counts what goes through operator new (allocation_counter.cpp).
+// allocation_counter.cpp counts calls of operator new.
 #include <gtest/gtest.h>
 
 #include <array>

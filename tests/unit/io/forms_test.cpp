@@ -1,4 +1,4 @@
-// The three forms of a request, and their answers when nothing can be started.
+// The three forms of a request, and their results when nothing can be started.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -371,7 +371,7 @@ TEST_F(Forms, a_close_of_nothing_is_refused) {
 }
 
 // Its own handler is still running, so it is not closed yet.
-TEST_F(Forms, a_close_that_is_under_way_is_pending) {
+TEST_F(Forms, a_close_in_progress_is_pending) {
   bool closed = false;
   std::size_t closes = 0;
   ASSERT_FALSE(right_.read(buffer_, [&](Operation&) {

@@ -1,5 +1,5 @@
 // The natural order of declarations - the proactor first, then what its handlers use - in every
-// mode. AddressSanitizer is the judge.
+// mode. AddressSanitizer checks it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -106,7 +106,7 @@ TEST_P(NaturalOrder, handlers_find_what_they_use) {
     EXPECT_TRUE(error == std::errc::operation_canceled || error == errc::stopped);
   }
 }
-TEST_P(NaturalOrder, also_when_an_exception_leaves) {
+TEST_P(NaturalOrder, handlers_find_what_they_use_when_an_exception_leaves) {
   Told told;
   EXPECT_THROW(sessions(GetParam(), true, told), std::runtime_error);
   EXPECT_EQ(told.errors.size(), 3U);

@@ -153,7 +153,7 @@ TEST_P(Objects, connector_is_refused) {
   const auto descriptors = proactor().statistics().handles;
   complete([](Proactor& p) -> Task<void> {
     const Endpoint where = refusing(p);
-    // The close of the listener is under way: until it is done, connections may still succeed.
+    // The close of the listener is in progress: until it is done, connections may still succeed.
     for (;;) {
       auto peer = co_await Connector{p}.connect(where);
       if (!peer && peer.error() == std::errc::connection_refused) break;

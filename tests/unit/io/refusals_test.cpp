@@ -1,5 +1,5 @@
-// The answers of objects when the system refuses a call, when the proactor has no room for another
-// handle, and when they are closed.
+// The results of I/O objects when the system refuses a call, when the proactor has no room for
+// another handle, and when they are closed.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-// Strand: by hand, as the dispatcher uses it, and under a proactor with several threads.
+// Strand: driven by hand, as the dispatcher does, and under a proactor with several threads.
 #include "baton/strand.hpp"
 
 #include <gtest/gtest.h>

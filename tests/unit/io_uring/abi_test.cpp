@@ -1,4 +1,4 @@
-// Our constants of the kernel interface against the system's headers, where those have them.
+// Our constants of the kernel interface, compared with the system's headers where those have them.
 #include "engines/io_uring/abi.hpp"
 
 #include <gtest/gtest.h>

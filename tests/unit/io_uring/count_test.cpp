@@ -1,4 +1,4 @@
-// What an echo costs in system calls: requests are submitted with the wait, many at a time.
+// The system calls that an echo costs: requests are submitted with the wait, many at a time.
 #include <unistd.h>
 
 #include <deque>

@@ -1,4 +1,4 @@
-// A bit of everything, checked byte by byte: for engines opened under odd circumstances.
+// A few operations of every kind, checked byte by byte: for engines opened in unusual conditions.
 #pragma once
 
 #include "driver.hpp"

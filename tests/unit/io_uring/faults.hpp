@@ -1,5 +1,5 @@
-// A system-call table that misbehaves to order. One set of orders for the whole program: a test
-// resets it.
+// A system-call table with faults that tests request. One set of faults for the whole program; a
+// test resets it.
 #pragma once
 
 #include <cstdint>

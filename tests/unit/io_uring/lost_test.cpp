@@ -1,4 +1,4 @@
-// A ring that is taken away after the open: its entry is refused, or its descriptor is closed.
+// A ring that is lost after the open: entering it is refused, or its descriptor is closed.
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -279,7 +279,7 @@ TEST(LostForGood, a_closed_witness_proves_nothing) {
 }
 
 // A connection that was not handed over must be closed: its peer would never get an answer.
-TEST_P(Lost, a_close_that_is_under_way_is_made) {
+TEST_P(Lost, a_close_in_progress_closes_the_descriptor) {
   const Pair pair = stream_pair();
   Handle* const left = driver_.borrow(pair.left, HandleKind::stream_socket);
   driver_.expect_quiet();

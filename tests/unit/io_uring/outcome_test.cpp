@@ -1,4 +1,4 @@
-// The engine's handling of each kernel result, also of those that this kernel does not give.
+// The engine's handling of each kernel result, including those that this kernel does not return.
 #include "engines/io_uring/outcome.hpp"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-// Opening and running under odd circumstances: denied, old kernels, small rings, a kernel short of
+// Opening and running in unusual conditions: denied, old kernels, small rings, a kernel short of
 // memory.
 #include <dirent.h>
 #include <errno.h>
@@ -307,7 +307,7 @@ TEST(Enter, tells_the_waiting_thread_of_an_entry_that_failed) {
   }
 }
 
-// Each round enters the ring twice; where only poll() has a time-out (before Linux 5.11), once.
+// Each round enters the ring twice; where only poll() has a timeout (before Linux 5.11), once.
 TEST(Enter, pauses_after_each_wait_that_fails) {
   static int failures = 0;
   static int sleeps = 0;

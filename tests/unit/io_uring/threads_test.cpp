@@ -1,4 +1,4 @@
-// Several threads: submitters that end, leaders that change, cancels that race, a child after fork.
+// Several threads: submitters that end, leaders that change, racing cancels, a child after fork.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -212,7 +212,7 @@ TEST_P(Interrupts, are_what_was_asked_for) {
   }
 }
 
-// A leader that is interrupted now or soon returns before its time-out.
+// A leader that is interrupted now or soon returns before its timeout.
 void expect_interrupted(Driver& driver) {
   const Deadline end = at_last();
   EXPECT_EQ(driver.wait_once(end), 0U);

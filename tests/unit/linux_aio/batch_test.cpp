@@ -1,5 +1,5 @@
-// Requests that the kernel refuses, cuts short or delays: nothing is lost, and nothing is
-// repeated that must not be.
+// Requests that the kernel refuses, cuts short or delays: nothing is lost, and nothing is wrongly
+// repeated.
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -181,7 +181,7 @@ TEST_F(Results, a_signal_is_no_error) {
   EXPECT_TRUE(same(buffer.text(), text.substr(0, block)));
 }
 
-TEST_F(Results, a_rest_that_is_no_longer_wanted_is_not_begun) {
+TEST_F(Results, the_remainder_of_a_cancelled_transfer_is_not_started) {
   const Block buffer{2 * block};
   Operation read;
   set_read(read, handle, buffer, 0);

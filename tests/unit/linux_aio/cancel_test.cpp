@@ -1,4 +1,4 @@
-// Cancellation in every place of an operation: it completes once, and its result shows which won.
+// Cancel at every stage of an operation: it completes once, and its result tells which one won.
 #include <errno.h>
 
 #include <array>

@@ -1,5 +1,5 @@
 // The faults of native AIO, on top of those of files (../engines/fault_system.hpp). One set of
-// orders for the whole program; a test resets both by asking for the table.
+// faults for the whole program. Asking for the table resets both.
 #pragma once
 
 #include <cstdint>

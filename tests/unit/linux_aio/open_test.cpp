@@ -1,5 +1,5 @@
-// Opening: the number of slots, missing features and their reasons, and the next engine in its
-// place.
+// Opening: the number of slots, missing features and their reasons, and falling back to the next
+// engine.
 #include <errno.h>
 
 #include <thread>

@@ -1,5 +1,5 @@
-// Buffered files and ordered operations: at once from the page cache, otherwise by workers; and the
-// order between writes and syncs, on whichever thread they run.
+// Buffered files and ordered operations: completed at once from the page cache, otherwise by
+// workers; and the order of writes and syncs, whichever thread runs them.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>

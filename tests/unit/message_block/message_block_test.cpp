@@ -1,4 +1,4 @@
-// Message blocks: their content, sharing, and the return of all blocks.
+// Message blocks: their content and sharing, and that all blocks are returned.
 #include "baton/message_block.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Message blocks between threads: producers, stages and consumers count exactly, and the
+// Message blocks between threads: the counts of producers, stages and consumers agree, and the
 // configuration decides the memory (B-06).
 #include <gtest/gtest.h>
 #include <sched.h>

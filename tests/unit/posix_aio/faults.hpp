@@ -1,6 +1,6 @@
-// The real system with faults in its POSIX AIO. Requests on regular files only: those of interrupts
-// and of the probe are left alone. Process-wide, as the table has no context; a test begins with
-// faults().clear().
+// The real system with faults in POSIX AIO. They affect only requests on regular files, not those
+// of interrupts and of the probe. Process-wide, because the table has no context. A test begins
+// with faults().clear().
 #pragma once
 
 #include <array>

@@ -103,7 +103,7 @@ TEST_P(Files, an_error_after_a_part_is_a_short_transfer_unless_all_was_wanted) {
 
 // A direct read that was cut short by the end of the file cannot continue there, and the file may
 // have grown since.
-TEST_P(Files, an_end_that_no_read_can_start_at_was_the_end) {
+TEST_P(Files, a_short_read_at_an_unaligned_end_of_a_grown_file_is_the_end) {
   ASSERT_EQ(::pwrite(handle->native(), "0123456789", 10, 0), 10);
   faults().cut(6);
   faults().end_with(EINVAL, 1, 1);

@@ -1,5 +1,5 @@
-// Notifications of the leader: interrupts, starts of other threads during its wait,
-// notifications that are lost or late.
+// Notifications of the leader: interrupts, starts by other threads during its wait, and lost or
+// late notifications.
 #include <aio.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Order: appends, the current position, and syncs behind the writes before them.
+// Order: appends, the current position, and syncs after the writes before them.
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -140,7 +140,8 @@ TEST_P(Order, the_system_has_one_request_of_a_handle_at_a_time) {
   EXPECT_FALSE(reads[1].failed() || reads[2].failed());
 }
 
-// Two handles of one descriptor: the request of one runs to its end, lest the other's be lost.
+// Two handles of one descriptor: the request of one runs to its end, so that the other's is not
+// lost.
 TEST_P(Order, no_request_is_cancelled_beside_another_of_its_descriptor) {
   const int file = temporary_file();
   Handle* const one = driver.adopt(file);

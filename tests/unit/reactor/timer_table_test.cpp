@@ -1,4 +1,4 @@
-// The table of the Reactor's timers: names that are used up, and the lists of handlers.
+// The table of the Reactor's timers: exhausted identifiers, and the lists of handlers.
 #include "reactor/timer_table.hpp"
 
 #include <gtest/gtest.h>

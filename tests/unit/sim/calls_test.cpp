@@ -1,5 +1,5 @@
-// The calls of the simulated machine, where nothing goes wrong, answer as a kernel's. Otherwise
-// nothing that is proved in it would be worth anything.
+// Without faults, the calls of the simulated machine answer like a kernel's. All results from the
+// simulator depend on this.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>

@@ -1,4 +1,4 @@
-// Connections and datagrams of the simulated machine, where nothing goes wrong by chance.
+// Connections and datagrams of the simulated machine without random faults.
 #include <sys/socket.h>
 
 #include <array>

@@ -1,4 +1,4 @@
-// Each trouble of the simulated machine, alone and always: its effect on calls.
+// Each fault of the simulated machine, alone and always: its effect on calls.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -51,7 +51,7 @@ TEST(SimulatedTrouble, interrupts_calls) {
   });
 }
 
-TEST(SimulatedTrouble, takes_readiness_back) {
+TEST(SimulatedTrouble, withdraws_readiness) {
   Faults faults;
   faults.again = always;
   in_machine(faults, [](const os::System& s) {
@@ -62,7 +62,7 @@ TEST(SimulatedTrouble, takes_readiness_back) {
   });
 }
 
-TEST(SimulatedTrouble, tells_readiness_that_is_not) {
+TEST(SimulatedTrouble, reports_false_readiness) {
   Faults faults;
   faults.spurious_ready = always;
   in_machine(faults, [](const os::System& s) {
@@ -87,7 +87,7 @@ TEST(SimulatedTrouble, tells_readiness_that_is_not) {
   });
 }
 
-TEST(SimulatedTrouble, tells_readiness_late) {
+TEST(SimulatedTrouble, reports_readiness_late) {
   Faults faults;
   faults.late_ready = always;
   in_machine(faults, [](const os::System& s) {

@@ -1,6 +1,6 @@
-// Every call that an open makes fails in turn, on every combination of parts: the proactor works
-// and reports what was replaced, or the open fails with a reason and its code. Nothing is left
-// behind.
+// Every call that an open makes fails in turn, on every combination of parts. Either the proactor
+// works and reports the replaced part, or the open fails with a reason and its code. Nothing is
+// left behind.
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// EngineDriver: drives one engine as a processor would, without one: attach, submit, wait, cancel.
-// And the few files and texts that tests of engines need. Each engine's own driver opens it.
+// EngineDriver: drives one engine as a processor would: attach, submit, wait, cancel. Also has the
+// few files and texts that tests of engines need. Each engine's own driver opens it.
 #pragma once
 
 #include <gtest/gtest.h>

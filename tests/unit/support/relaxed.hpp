@@ -1,5 +1,5 @@
-// Relaxed: a number that one thread writes and others see sooner or later. Tests control a faulty
-// table of system calls by it. Copies as a plain number does.
+// Relaxed: a number that one thread writes and others see sooner or later. Tests use it to control
+// a faulty system-call table. Copies like a plain number.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Endpoints: from text, to text, and as the system sees them.
+// Endpoints: from text, to text, and as socket addresses.
 #include "baton/endpoint.hpp"
 
 #include <gtest/gtest.h>

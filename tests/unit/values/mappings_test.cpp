@@ -1,4 +1,4 @@
-// Tables from one kind of value to another, in full.
+// Tables that map one kind of value to another, in full.
 #include <gtest/gtest.h>
 #include <sys/auxv.h>
 #include <sys/socket.h>

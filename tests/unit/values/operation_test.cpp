@@ -1,4 +1,4 @@
-// An operation before and after its life in the library.
+// An operation before its start and after its completion.
 #include "baton/operation.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Result and Deadline: small values that everything is made of.
+// Result and Deadline: the small values that all interfaces use.
 #include "baton/result.hpp"
 
 #include <gtest/gtest.h>
