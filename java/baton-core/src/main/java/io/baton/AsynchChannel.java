@@ -573,6 +573,7 @@ public final class AsynchChannel implements AutoCloseable {
       read.startedOutside = !core.lane.isCurrent();
     }
     read.buffer = buffer;
+    read.begin = buffer == null ? 0 : buffer.position();
     read.pooled = buffer == null;
     read.until = until;
     read.delimiter = delimiter;

@@ -74,6 +74,29 @@ public abstract class CancelContract extends EngineContract {
   }
 
   @Test
+  void rule5AReadThatIsCancelledInTheQueueShowsNoBytes() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      // The library uses the objects of completed operations again.
+      for (int i = 0; i < 2; i++) {
+        channel.read(ByteBuffer.allocate(10).position(5).limit(6));
+      }
+      connection.peer().getOutputStream().write(bytes("ab"));
+      recorder.nextGood(What.READ);
+      recorder.nextGood(What.READ);
+      onLane(channel, () -> {});
+      channel.read(ByteBuffer.allocate(1));
+      for (int begin : new int[] {0, 8}) {
+        channel.cancel(channel.read(ByteBuffer.allocate(10).position(begin)));
+        Completion cancelled = recorder.nextFailed(What.READ, OperationCancelledException.class);
+        assertEquals("", cancelled.text());
+        assertEquals(begin, cancelled.buffer().position());
+      }
+    }
+  }
+
+  @Test
   void rule5ACancelledWriteTellsHowMuchWasMoved() throws Exception {
     Recorder recorder = new Recorder();
     try (Connection connection = connected(recorder)) {
