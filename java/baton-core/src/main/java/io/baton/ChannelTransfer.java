@@ -2,7 +2,6 @@ package io.baton;
 
 import io.baton.spi.Endpoint;
 import io.baton.spi.Transfer;
-import java.io.IOException;
 import java.net.SocketAddress;
 import java.nio.ByteBuffer;
 
@@ -98,7 +97,8 @@ final class ChannelTransfer extends Task implements Transfer {
       } else {
         core.file.perform(this);
       }
-    } catch (IOException | RuntimeException e) {
+    } catch (Throwable e) {
+      // Errors, too: java.nio needs direct memory for heap buffers, and there may be none.
       error = e;
     }
     restoreLimit();
