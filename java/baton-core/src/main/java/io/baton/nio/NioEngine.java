@@ -286,8 +286,10 @@ final class NioEngine implements Engine {
     int interest = endpoint.interest & ~bits;
     if (interest != endpoint.interest) {
       endpoint.interest = interest;
-      if (endpoint.key.isValid()) {
+      try {
         endpoint.key.interestOps(interest);
+      } catch (CancelledKeyException e) {
+        // The program closed the channel directly; who waits for it is told by ready().
       }
     }
   }
