@@ -120,26 +120,35 @@ final class Lane implements Runnable {
     do {
       // An interrupt was meant for the handler that ran; it would keep the wait from waiting.
       Thread.interrupted();
-      turn();
+      turn(true);
     } while (!(stopping && channels == null && ready.isEmpty() && inbox.closeIfEmpty()));
     end();
   }
 
-  /** Waits for work, and does it. Also called by a handler of this lane that has to wait. */
+  /** For a handler of this lane that has to wait. */
   void turn() {
+    turn(false);
+  }
+
+  /** Waits for work, and does it. outermost: no handler is running. */
+  private void turn(boolean outermost) {
     await();
     inbox.moveTo(ready);
     if (!timers.isEmpty()) {
       expire();
     }
-    runReady();
+    runReady(outermost);
   }
 
-  private void runReady() {
+  private void runReady(boolean outermost) {
     for (int i = 0; i < BATCH; i++) {
       Task task = ready.poll();
       if (task == null) {
         break;
+      }
+      if (outermost) {
+        // Nor is it meant for the next handler.
+        Thread.interrupted();
       }
       try {
         task.run();

@@ -199,6 +199,20 @@ public abstract class HandlerContract extends EngineContract {
   }
 
   @Test
+  void anInterruptOfAHandlerDoesNotReachTheNextOne() throws Exception {
+    CompletableFuture<Boolean> next = new CompletableFuture<>();
+    try (Demultiplexor one = builder().threads(1).open()) {
+      // On the lane, so that both run in one turn.
+      one.post(
+          () -> {
+            one.post(Thread.currentThread()::interrupt);
+            one.post(() -> next.complete(Thread.currentThread().isInterrupted()));
+          });
+      assertFalse(Patience.await(next, "the second post"));
+    }
+  }
+
+  @Test
   void futuresCompleteAndFailAsTheirOperations() throws Exception {
     Recorder recorder = new Recorder();
     try (Connection connection = connected(recorder)) {
