@@ -5,6 +5,8 @@ import io.baton.spi.EngineSettings;
 import java.io.IOException;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.LockSupport;
 
@@ -230,13 +232,19 @@ final class Lane implements Runnable {
     if (core.following != null) {
       core.following.previous = core.previous;
     }
+    // A program that keeps this channel must not keep its neighbours, and theirs.
+    core.previous = null;
+    core.following = null;
   }
 
   /** A graceful stop: listeners are closed, other channels get onStopping. */
   void drain() {
+    // A handler may call Demultiplexor.turn, so that channels leave the list meanwhile.
+    List<ChannelCore> all = new ArrayList<>();
     for (ChannelCore one = channels; one != null; one = one.following) {
-      drain(one);
+      all.add(one);
     }
+    all.forEach(Lane::drain);
   }
 
   private static void drain(ChannelCore core) {
