@@ -420,7 +420,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * The same operations with futures.
+   * Reads, writes, connect, accept and close with futures.
    *
    * @return a new view of this channel
    */

@@ -255,6 +255,37 @@ public abstract class HandlerContract extends EngineContract {
   }
 
   @Test
+  void aFutureThatTheProgramCompletesEndsItsOperation() throws Exception {
+    try (Connection connection = connected(new Recorder())) {
+      AsynchChannel channel = connection.channel();
+      assertTrue(channel.futures().read(ByteBuffer.allocate(10)).complete(0));
+      onLane(channel, () -> {});
+      connection.peer().getOutputStream().write('a');
+      assertEquals(
+          1, Patience.await(channel.futures().read(ByteBuffer.allocate(10)), "the second read"));
+    }
+    AsynchChannel listener = demultiplexor.listen(loopback(), new Recorder());
+    var late = listener.futures().accept(new Recorder()).orTimeout(1, TimeUnit.MILLISECONDS);
+    assertTrue(Patience.awaitFailure(late, "the accept") instanceof TimeoutException);
+    onLane(listener, () -> {});
+    var next = listener.futures().accept(new Recorder());
+    try (Socket client = plainClient(listener)) {
+      Patience.await(next, "the second accept").close();
+      assertEquals(-1, client.getInputStream().read());
+    }
+  }
+
+  @Test
+  void aConnectionThatAFutureGetsTooLateIsClosed() throws Exception {
+    AsynchChannel listener = demultiplexor.listen(loopback(), new Recorder());
+    // In contrast to complete() it does not ask for the end of the accept.
+    listener.futures().accept(new Recorder()).obtrudeValue(null);
+    try (Socket client = plainClient(listener)) {
+      assertEquals(-1, client.getInputStream().read());
+    }
+  }
+
+  @Test
   void postedWorkRunsInOrderOnTheLane() throws Exception {
     Recorder recorder = new Recorder();
     List<Integer> order = new ArrayList<>();
