@@ -3,6 +3,7 @@ package io.baton.nio2;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -15,6 +16,7 @@ import java.nio.channels.AsynchronousChannelGroup;
 import java.nio.channels.AsynchronousSocketChannel;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.AbstractExecutorService;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -22,6 +24,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -81,6 +84,34 @@ class BatonOnlyTest extends Nio2Contract {
   }
 
   @Test
+  void anUncaughtExceptionHandlerThatThrowsLosesNothing() throws IOException {
+    ThreadFactory factory =
+        work -> {
+          Thread thread = new Thread(work);
+          thread.setUncaughtExceptionHandler(
+              (where, error) -> {
+                throw new IllegalStateException("of the exception handler");
+              });
+          return thread;
+        };
+    AsynchronousChannelGroup group = endLater(provider.openAsynchronousChannelGroup(1, factory));
+    Pair pair = pair(group);
+    Pair other = pair(group);
+    Completion<Integer> putOff = new Completion<>();
+    other.far().read(ByteBuffer.allocate(1), null, putOff);
+    Then<Integer> thrower =
+        bytes -> {
+          writeAll(other.near(), ByteBuffer.allocate(1));
+          writeAll(pair.far(), ByteBuffer.allocate(2));
+          readExactly(pair.near(), 2);
+          throw new IllegalStateException("of the handler");
+        };
+    pair.far().read(ByteBuffer.allocate(1), null, thrower);
+    sendByte(pair.near());
+    assertEquals(1, putOff.await("the other read"));
+  }
+
+  @Test
   void waitingInAHandlerHasAnEnd() throws IOException {
     Pair pair = pair(fixed(1));
     Future<Integer> read =
@@ -129,6 +160,73 @@ class BatonOnlyTest extends Nio2Contract {
                       }));
       assertEquals(1, bytes);
     }
+  }
+
+  @Test
+  void noHandlerRunsInsideAStart() throws IOException {
+    // An executor that has its caller do everything.
+    ExecutorService direct =
+        new AbstractExecutorService() {
+          private volatile boolean shutdown;
+
+          @Override
+          public void execute(Runnable work) {
+            work.run();
+          }
+
+          @Override
+          public void shutdown() {
+            shutdown = true;
+          }
+
+          @Override
+          public List<Runnable> shutdownNow() {
+            shutdown();
+            return List.of();
+          }
+
+          @Override
+          public boolean isShutdown() {
+            return shutdown;
+          }
+
+          @Override
+          public boolean isTerminated() {
+            return shutdown;
+          }
+
+          @Override
+          public boolean awaitTermination(long timeout, TimeUnit unit) {
+            return shutdown;
+          }
+        };
+    Pair pair = pair(endLater(provider.openAsynchronousChannelGroup(direct, 0)));
+    ByteBuffer empty = ByteBuffer.allocate(0);
+    Completion<Integer> atOnce = new Completion<>();
+    pair.near().write(empty, null, atOnce);
+    assertEquals(0, atOnce.await("write"));
+    assertNotSame(Thread.currentThread(), atOnce.thread);
+    // A handler that starts the next one would exhaust the stack.
+    CountDownLatch many = new CountDownLatch(20_000);
+    pair.near()
+        .write(
+            empty,
+            null,
+            new Then<Integer>() {
+              @Override
+              public void then(Integer bytes) {
+                many.countDown();
+                if (many.getCount() > 0) {
+                  pair.near().write(empty, null, this);
+                }
+              }
+            });
+    Patience.await(many, "the last write");
+    pair.near().close();
+    Completion<Integer> refused = new Completion<>();
+    pair.near().read(ByteBuffer.allocate(1), null, refused);
+    refused.awaitFailure("read");
+    assertNotSame(Thread.currentThread(), refused.thread);
   }
 
   @Test
