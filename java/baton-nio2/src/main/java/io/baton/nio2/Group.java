@@ -110,7 +110,7 @@ final class Group extends AsynchronousChannelGroup {
     }
     try {
       handlers.dispatch(completed);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       leave();
       throw e;
     }

@@ -5,7 +5,6 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
@@ -66,7 +65,8 @@ final class PooledHandlers implements Handlers {
     completed.dispatcher = Thread.currentThread();
     try {
       executor.execute(completed);
-    } catch (RejectedExecutionException e) {
+    } catch (RuntimeException | OutOfMemoryError e) {
+      // RejectedExecutionException, no memory for a thread, or a fault of the executor's own.
       Spare.THREADS.execute(completed);
     } finally {
       completed.dispatcher = null;

@@ -20,6 +20,7 @@ import java.util.concurrent.AbstractExecutorService;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -162,44 +163,73 @@ class BatonOnlyTest extends Nio2Contract {
     }
   }
 
+  /** Runs tasks as the test says. */
+  private static final class OwnExecutor extends AbstractExecutorService {
+    private final Executor way;
+    private volatile boolean shutdown;
+
+    OwnExecutor(Executor way) {
+      this.way = way;
+    }
+
+    @Override
+    public void execute(Runnable work) {
+      way.execute(work);
+    }
+
+    @Override
+    public void shutdown() {
+      shutdown = true;
+    }
+
+    @Override
+    public List<Runnable> shutdownNow() {
+      shutdown();
+      return List.of();
+    }
+
+    @Override
+    public boolean isShutdown() {
+      return shutdown;
+    }
+
+    @Override
+    public boolean isTerminated() {
+      return shutdown;
+    }
+
+    @Override
+    public boolean awaitTermination(long timeout, TimeUnit unit) {
+      return shutdown;
+    }
+  }
+
+  @Test
+  void anExecutorThatFailsLosesNothing() throws Exception {
+    for (Throwable fault : List.of(new IllegalStateException(), new OutOfMemoryError())) {
+      Executor failing =
+          work -> {
+            if (fault instanceof Error error) {
+              throw error;
+            }
+            throw (RuntimeException) fault;
+          };
+      AsynchronousChannelGroup group =
+          provider.openAsynchronousChannelGroup(new OwnExecutor(failing), 0);
+      Pair pair = pair(group);
+      Completion<Integer> read = new Completion<>();
+      pair.far().read(ByteBuffer.allocate(1), null, read);
+      sendByte(pair.near());
+      assertEquals(1, read.await("read"));
+      assertTrue(pair.far().isOpen());
+      group.shutdownNow();
+      awaitTermination(group);
+    }
+  }
+
   @Test
   void noHandlerRunsInsideAStart() throws IOException {
-    // An executor that has its caller do everything.
-    ExecutorService direct =
-        new AbstractExecutorService() {
-          private volatile boolean shutdown;
-
-          @Override
-          public void execute(Runnable work) {
-            work.run();
-          }
-
-          @Override
-          public void shutdown() {
-            shutdown = true;
-          }
-
-          @Override
-          public List<Runnable> shutdownNow() {
-            shutdown();
-            return List.of();
-          }
-
-          @Override
-          public boolean isShutdown() {
-            return shutdown;
-          }
-
-          @Override
-          public boolean isTerminated() {
-            return shutdown;
-          }
-
-          @Override
-          public boolean awaitTermination(long timeout, TimeUnit unit) {
-            return shutdown;
-          }
-        };
+    ExecutorService direct = new OwnExecutor(Runnable::run);
     Pair pair = pair(endLater(provider.openAsynchronousChannelGroup(direct, 0)));
     ByteBuffer empty = ByteBuffer.allocate(0);
     Completion<Integer> atOnce = new Completion<>();
