@@ -237,7 +237,7 @@ class BatonOnlyTest extends Nio2Contract {
     assertEquals(0, atOnce.await("write"));
     assertNotSame(Thread.currentThread(), atOnce.thread);
     // A handler that starts the next one would exhaust the stack.
-    CountDownLatch many = new CountDownLatch(20_000);
+    CountDownLatch many = new CountDownLatch(5_000);
     pair.near()
         .write(
             empty,
@@ -347,12 +347,12 @@ class BatonOnlyTest extends Nio2Contract {
 
   @Test
   void bouncedBytesNeedNoDirectMemory() throws Exception {
-    // The tests run with 32 MiB of direct memory; this moves ten times as much.
+    // The tests run with 32 MiB of direct memory; this moves five times as much.
     ExecutorService threads = Executors.newFixedThreadPool(4);
     List<Future<?>> movers = new ArrayList<>();
     for (int i = 0; i < 4; i++) {
       Pair pair = pair(null);
-      movers.add(threads.submit(() -> exchange(pair, 80)));
+      movers.add(threads.submit(() -> exchange(pair, 40)));
     }
     for (Future<?> mover : movers) {
       get(mover);
