@@ -23,6 +23,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.Future;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
@@ -164,7 +165,7 @@ class BatonOnlyTest extends Nio2Contract {
   }
 
   /** Runs tasks as the test says. */
-  private static final class OwnExecutor extends AbstractExecutorService {
+  private static class OwnExecutor extends AbstractExecutorService {
     private final Executor way;
     private volatile boolean shutdown;
 
@@ -225,6 +226,20 @@ class BatonOnlyTest extends Nio2Contract {
       group.shutdownNow();
       awaitTermination(group);
     }
+  }
+
+  @Test
+  void aGroupTerminatesWhenItsExecutorRefusesToShutDown() throws Exception {
+    ExecutorService managed =
+        new OwnExecutor(ForkJoinPool.commonPool()) {
+          @Override
+          public void shutdown() {
+            throw new IllegalStateException("of the test");
+          }
+        };
+    AsynchronousChannelGroup group = provider.openAsynchronousChannelGroup(managed, 0);
+    group.shutdown();
+    awaitTermination(group);
   }
 
   @Test
