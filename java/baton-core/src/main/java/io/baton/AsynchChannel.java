@@ -348,7 +348,8 @@ public final class AsynchChannel implements AutoCloseable {
 
   /**
    * Calls {@link AsynchHandler#onTimeout} whenever nothing was read for a while, counted from now
-   * and from the last byte. Waiting for the program to read counts as idle, too.
+   * and from the last byte. Waiting for the program to read counts as idle, too. Without effect on
+   * a closed channel.
    *
    * @param time 0 for never, which is the default
    */
@@ -357,7 +358,8 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Calls {@link AsynchHandler#onTimeout} whenever nothing was written for a while.
+   * Calls {@link AsynchHandler#onTimeout} whenever nothing was written for a while. Without effect
+   * on a closed channel.
    *
    * @param time 0 for never, which is the default
    */
@@ -420,7 +422,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * The same operations with futures.
+   * Reads, writes, connect, accept and close with futures.
    *
    * @return a new view of this channel
    */
@@ -573,6 +575,7 @@ public final class AsynchChannel implements AutoCloseable {
       read.startedOutside = !core.lane.isCurrent();
     }
     read.buffer = buffer;
+    read.begin = buffer == null ? 0 : buffer.position();
     read.pooled = buffer == null;
     read.until = until;
     read.delimiter = delimiter;
@@ -660,7 +663,7 @@ public final class AsynchChannel implements AutoCloseable {
     if (core.lane.isCurrent()) {
       core.setIdle(side, kind, time);
     } else {
-      post(() -> core.setIdle(side, kind, time));
+      core.lane.submit(() -> core.setIdle(side, kind, time));
     }
   }
 

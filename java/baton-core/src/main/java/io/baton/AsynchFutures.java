@@ -13,6 +13,11 @@ import java.util.concurrent.CompletableFuture;
  * operation; the future then completes by {@link OperationCancelledException}, unless the operation
  * was faster.
  *
+ * <p>A future that the program completes, for example by {@code orTimeout}, asks for the end of its
+ * operation, too. The buffer stays the library's until the operation has ended, and the program is
+ * not told: a start of {@link AsynchChannel} with a {@code Duration} is better for reads and
+ * writes. A connection that is accepted too late is closed.
+ *
  * <p>Starts are refused as by the same methods of {@link AsynchChannel}.
  */
 public final class AsynchFutures {

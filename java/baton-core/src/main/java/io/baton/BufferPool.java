@@ -6,11 +6,14 @@ package io.baton;
  * first served. For the lane's thread.
  */
 final class BufferPool {
+  private static final System.Logger LOG = System.getLogger("io.baton");
+
   private final Lane lane;
   private final int blockSize;
   private final PooledBuffer[] free;
   private final TaskQueue<ChannelTransfer> waiting = new TaskQueue<>();
   private int freeCount;
+  private boolean warned;
 
   // Written by the lane, read by any thread.
   private volatile int allocated;
@@ -45,6 +48,14 @@ final class BufferPool {
 
   /** Starts the transfer again when a block is free. */
   void park(ChannelTransfer transfer) {
+    if (!warned) {
+      // Blocks that a program forgets would make its reads wait for ever, without a word.
+      warned = true;
+      LOG.log(
+          System.Logger.Level.WARNING,
+          "all blocks of a lane are in use, so pooled reads wait until one is given back; close"
+              + " every block of takePooled, or raise pooled_buffers_max");
+    }
     transfer.parked = true;
     waiting.add(transfer);
   }

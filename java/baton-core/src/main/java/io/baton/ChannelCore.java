@@ -145,7 +145,6 @@ final class ChannelCore {
   /** False if there is nothing for the engine to do: the operation is done. */
   private boolean startTransfer(Operation operation, ChannelTransfer transfer) {
     if (operation instanceof OpRead read) {
-      read.begin = read.buffer == null ? 0 : read.buffer.position();
       if (read.isSatisfied()) {
         return false;
       }

@@ -2,7 +2,6 @@ package io.baton;
 
 import io.baton.spi.Endpoint;
 import io.baton.spi.Transfer;
-import java.io.IOException;
 import java.net.SocketAddress;
 import java.nio.ByteBuffer;
 
@@ -98,7 +97,8 @@ final class ChannelTransfer extends Task implements Transfer {
       } else {
         core.file.perform(this);
       }
-    } catch (IOException | RuntimeException e) {
+    } catch (Throwable e) {
+      // Errors, too: java.nio needs direct memory for heap buffers, and there may be none.
       error = e;
     }
     restoreLimit();
@@ -123,7 +123,7 @@ final class ChannelTransfer extends Task implements Transfer {
   @Override
   public ByteBuffer buffer() {
     if (operation instanceof OpRead read) {
-      return read.pooled ? block(read) : shown(read.buffer);
+      return read.pooled ? block(read) : shown(withRoom(read.buffer));
     }
     return shown(((OpWrite) operation).buffer);
   }
@@ -139,6 +139,16 @@ final class ChannelTransfer extends Task implements Transfer {
       read.buffer = block.take();
     }
     return read.buffer;
+  }
+
+  /** A read without room would never take what makes the socket readable. */
+  private static ByteBuffer withRoom(ByteBuffer buffer) {
+    if (!buffer.hasRemaining()) {
+      throw new IllegalStateException(
+          "buffer: has no room any more: its position or limit was changed while the read was"
+              + " pending; leave it alone until the handler is called");
+    }
+    return buffer;
   }
 
   private ByteBuffer shown(ByteBuffer buffer) {

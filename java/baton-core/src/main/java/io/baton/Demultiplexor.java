@@ -369,8 +369,15 @@ public final class Demultiplexor implements AutoCloseable {
       stopIfQuiet();
     }
     if (phase.get() == DRAINING) {
-      CompletableFuture.delayedExecutor(time, TimeUnit.NANOSECONDS, Runnable::run)
-          .execute(this::stopNow);
+      // The alarm is forgotten when the lanes have ended.
+      terminated()
+          .orTimeout(time, TimeUnit.NANOSECONDS)
+          .whenComplete(
+              (nothing, late) -> {
+                if (late != null) {
+                  stopNow();
+                }
+              });
     }
     return terminated();
   }

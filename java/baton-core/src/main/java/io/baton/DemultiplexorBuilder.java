@@ -162,7 +162,7 @@ public final class DemultiplexorBuilder {
    * @throws IllegalArgumentException if a setting is wrong; the message says where it came from
    */
   public Demultiplexor open() throws IOException {
-    EngineChoice choice = new EngineChoice(provider, words.value("engine", "auto"));
+    EngineChoice choice = new EngineChoice(provider, words);
     Settings settings = words.settings(choice.provider(), threadFactory, exceptionHandler);
     return new Demultiplexor(
         settings, choice.provider(), choice.explanation() + words.explanation());

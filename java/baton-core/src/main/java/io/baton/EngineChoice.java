@@ -12,8 +12,8 @@ final class EngineChoice {
   private final StringBuilder explanation = new StringBuilder();
 
   /** own: of the program, or null. */
-  EngineChoice(EngineProvider own, String name) {
-    provider = own != null ? own : choose(name);
+  EngineChoice(EngineProvider own, Words words) {
+    provider = own != null ? own : choose(words.value("engine", "auto"), words.source("engine"));
     explanation.insert(0, "engine " + provider.name() + "\n");
   }
 
@@ -25,7 +25,7 @@ final class EngineChoice {
     return explanation.toString();
   }
 
-  private EngineProvider choose(String name) {
+  private EngineProvider choose(String name, String source) {
     List<EngineProvider> all = new ArrayList<>();
     ServiceLoader.load(EngineProvider.class, EngineProvider.class.getClassLoader())
         .forEach(all::add);
@@ -44,7 +44,7 @@ final class EngineChoice {
       if (one.name().equals(name)) {
         if (cause != null) {
           throw new IllegalArgumentException(
-              "engine: " + name + " is not available: " + cause.getMessage(), cause);
+              source + ": engine: " + name + " is not available: " + cause.getMessage(), cause);
         }
         return one;
       }
@@ -56,9 +56,24 @@ final class EngineChoice {
       return best;
     }
     throw new IllegalArgumentException(
-        "engine: there is no engine "
+        source
+            + ": engine: there is no engine "
             + Check.quoted(name)
             + "; there are auto, "
-            + String.join(", ", all.stream().map(EngineProvider::name).toList()));
+            + String.join(", ", all.stream().map(EngineProvider::name).toList())
+            + inside(all));
+  }
+
+  /** An engine may have a choice of its own, and the name may belong there. */
+  private static String inside(List<EngineProvider> all) {
+    StringBuilder advice = new StringBuilder();
+    for (EngineProvider one : all) {
+      String word = one.name() + ".engine";
+      if (one.settingNames().contains(word)) {
+        advice.append("; an engine of " + one.name() + " is chosen by engine=" + one.name());
+        advice.append("," + word + "=NAME");
+      }
+    }
+    return advice.toString();
   }
 }

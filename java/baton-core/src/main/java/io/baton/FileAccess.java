@@ -18,7 +18,12 @@ final class FileAccess {
 
   /** The lane's thread. */
   void start(ChannelTransfer transfer) {
-    workers.execute(transfer::work);
+    try {
+      workers.execute(transfer::work);
+    } catch (OutOfMemoryError e) {
+      // There is no memory for a thread.
+      transfer.failed(e);
+    }
   }
 
   /** A worker. */

@@ -5,6 +5,8 @@ import io.baton.spi.EngineSettings;
 import java.io.IOException;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.locks.LockSupport;
 
@@ -120,26 +122,35 @@ final class Lane implements Runnable {
     do {
       // An interrupt was meant for the handler that ran; it would keep the wait from waiting.
       Thread.interrupted();
-      turn();
+      turn(true);
     } while (!(stopping && channels == null && ready.isEmpty() && inbox.closeIfEmpty()));
     end();
   }
 
-  /** Waits for work, and does it. Also called by a handler of this lane that has to wait. */
+  /** For a handler of this lane that has to wait. */
   void turn() {
+    turn(false);
+  }
+
+  /** Waits for work, and does it. outermost: no handler is running. */
+  private void turn(boolean outermost) {
     await();
     inbox.moveTo(ready);
     if (!timers.isEmpty()) {
       expire();
     }
-    runReady();
+    runReady(outermost);
   }
 
-  private void runReady() {
+  private void runReady(boolean outermost) {
     for (int i = 0; i < BATCH; i++) {
       Task task = ready.poll();
       if (task == null) {
         break;
+      }
+      if (outermost) {
+        // Nor is it meant for the next handler.
+        Thread.interrupted();
       }
       try {
         task.run();
@@ -221,13 +232,19 @@ final class Lane implements Runnable {
     if (core.following != null) {
       core.following.previous = core.previous;
     }
+    // A program that keeps this channel must not keep its neighbours, and theirs.
+    core.previous = null;
+    core.following = null;
   }
 
   /** A graceful stop: listeners are closed, other channels get onStopping. */
   void drain() {
+    // A handler may call Demultiplexor.turn, so that channels leave the list meanwhile.
+    List<ChannelCore> all = new ArrayList<>();
     for (ChannelCore one = channels; one != null; one = one.following) {
-      drain(one);
+      all.add(one);
     }
+    all.forEach(Lane::drain);
   }
 
   private static void drain(ChannelCore core) {

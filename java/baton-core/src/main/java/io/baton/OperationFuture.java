@@ -24,14 +24,35 @@ final class OperationFuture<T> extends CompletableFuture<T> {
   /** The operation is complete. The lane's thread. */
   void finish(Operation operation) {
     if (operation.error != null) {
-      completeExceptionally(operation.error);
+      super.completeExceptionally(operation.error);
       return;
     }
     try {
-      complete(result.apply(operation));
+      T value = result.apply(operation);
+      if (!super.complete(value) && value instanceof AsynchChannel accepted) {
+        // The program has completed the future, for example by orTimeout: nobody gets the channel.
+        accepted.close();
+      }
     } catch (RuntimeException e) {
-      completeExceptionally(e);
+      super.completeExceptionally(e);
     }
+  }
+
+  /** By the program, which waits no longer. */
+  @Override
+  public boolean complete(T value) {
+    return super.complete(value) && endOperation();
+  }
+
+  /** By the program or its time-out. */
+  @Override
+  public boolean completeExceptionally(Throwable why) {
+    return super.completeExceptionally(why) && endOperation();
+  }
+
+  private boolean endOperation() {
+    channel.cancel(activation);
+    return true;
   }
 
   @Override

@@ -1,6 +1,8 @@
 package io.baton;
 
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
  * A block of a lane's pool that a program keeps for a while.
@@ -11,7 +13,7 @@ import java.nio.ByteBuffer;
 public final class PooledBuffer extends Task implements AutoCloseable {
   private final Lane lane;
   private final ByteBuffer buffer;
-  private volatile boolean taken;
+  private final AtomicBoolean taken = new AtomicBoolean();
 
   PooledBuffer(Lane lane, int size) {
     this.lane = lane;
@@ -25,7 +27,7 @@ public final class PooledBuffer extends Task implements AutoCloseable {
    * @throws IllegalStateException if it was given back before
    */
   public ByteBuffer getBuffer() {
-    if (!taken) {
+    if (!taken.get()) {
       throw givenBack();
     }
     return buffer;
@@ -38,10 +40,9 @@ public final class PooledBuffer extends Task implements AutoCloseable {
    */
   @Override
   public void close() {
-    if (!taken) {
+    if (!taken.getAndSet(false)) {
       throw givenBack();
     }
-    taken = false;
     if (lane.isCurrent()) {
       lane.pool.put(this);
     } else {
@@ -51,8 +52,9 @@ public final class PooledBuffer extends Task implements AutoCloseable {
   }
 
   ByteBuffer take() {
-    taken = true;
-    return buffer.clear();
+    taken.set(true);
+    // The last holder may have changed its byte order.
+    return buffer.clear().order(ByteOrder.BIG_ENDIAN);
   }
 
   @Override

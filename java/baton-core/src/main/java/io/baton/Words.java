@@ -57,6 +57,12 @@ final class Words {
     return setting == null ? otherwise : setting.value();
   }
 
+  /** Where the setting came from. */
+  String source(String word) {
+    Setting setting = settings.get(word);
+    return setting == null ? "the default" : setting.source();
+  }
+
   Settings settings(
       EngineProvider provider, ThreadFactory threadFactory, Consumer<Throwable> handler) {
     int processors = Math.min(1024, Runtime.getRuntime().availableProcessors());

@@ -148,7 +148,8 @@ final class NioEngine implements Engine {
         case RECEIVE -> tryReceive(endpoint, transfer);
         default -> tryReadStream(endpoint, transfer);
       }
-    } catch (IOException | RuntimeException e) {
+    } catch (IOException | RuntimeException | OutOfMemoryError e) {
+      // Memory, too: java.nio needs direct memory for heap buffers.
       endpoint.reading = null;
       transfer.failed(e);
     }
@@ -213,7 +214,7 @@ final class NioEngine implements Engine {
       }
       endpoint.writing = null;
       transfer.completed(bytes);
-    } catch (IOException | RuntimeException e) {
+    } catch (IOException | RuntimeException | OutOfMemoryError e) {
       endpoint.writing = null;
       transfer.failed(e);
     }
@@ -285,8 +286,10 @@ final class NioEngine implements Engine {
     int interest = endpoint.interest & ~bits;
     if (interest != endpoint.interest) {
       endpoint.interest = interest;
-      if (endpoint.key.isValid()) {
+      try {
         endpoint.key.interestOps(interest);
+      } catch (CancelledKeyException e) {
+        // The program closed the channel directly; who waits for it is told by ready().
       }
     }
   }

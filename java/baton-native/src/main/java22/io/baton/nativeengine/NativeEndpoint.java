@@ -42,6 +42,9 @@ final class NativeEndpoint implements Endpoint {
   private final int descriptor;
   private volatile boolean connected;
 
+  // Of a stream. A reset takes it from the system, and then programs want to log it.
+  private volatile InetSocketAddress peer;
+
   // Guarded by the lock.
   private boolean closed;
   private boolean lost;
@@ -78,7 +81,7 @@ final class NativeEndpoint implements Endpoint {
   /** A connection that an accept has brought. */
   NativeEndpoint accepted(int connection) {
     NativeEndpoint endpoint = new NativeEndpoint(calls, Kind.STREAM, family, connection);
-    endpoint.connected = true;
+    endpoint.connected();
     return endpoint;
   }
 
@@ -110,7 +113,14 @@ final class NativeEndpoint implements Endpoint {
     return family;
   }
 
+  /** A stream is connected. The lane. */
   void connected() {
+    try {
+      peer = ask(calls::peerName);
+    } catch (IOException | RuntimeException e) {
+      // It has been reset already.
+      peer = null;
+    }
     connected = true;
   }
 
@@ -185,7 +195,7 @@ final class NativeEndpoint implements Endpoint {
   @Override
   public synchronized SocketAddress remoteAddress() throws IOException {
     requireOpen();
-    return connected ? ask(calls::peerName) : null;
+    return kind == Kind.STREAM || !connected ? peer : ask(calls::peerName);
   }
 
   /** getsockname or getpeername. */

@@ -582,10 +582,16 @@ final class NativeEngine implements Engine {
     ByteBuffer buffer = request.buffer;
     int position = buffer.position();
     boolean reads = request.kind == Kind.READ_STREAM || request.kind == Kind.READ_DATAGRAM;
-    if (reads && request.bytes != null) {
-      buffer.put(position, request.bytes.bytes, 0, moved);
+    try {
+      if (reads && request.bytes != null) {
+        buffer.put(position, request.bytes.bytes, 0, moved);
+      }
+      buffer.position(position + moved);
+    } catch (RuntimeException e) {
+      // The program changed the buffer while it was the library's.
+      finish(request).failed(e);
+      return;
     }
-    buffer.position(position + moved);
     if (request.transfer.kind() == Transfer.Kind.RECEIVE) {
       var sender = addresses.decode(request.address.memory);
       finish(request).received(moved, sender);

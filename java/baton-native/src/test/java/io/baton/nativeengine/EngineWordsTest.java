@@ -56,6 +56,14 @@ class EngineWordsTest {
   }
 
   @Test
+  void anEngineOfTheLibraryIsNoEngineOfJavaAndTheMessageSaysWhatItIs() {
+    var refused =
+        assertThrows(IllegalArgumentException.class, () -> builder().engine("io_uring").open());
+    assertTrue(
+        refused.getMessage().endsWith("by engine=native,native.engine=NAME"), refused::getMessage);
+  }
+
+  @Test
   void wordsThatTheLibraryDoesNotKnowAreRefusedInItsWords() {
     var refused = assertThrows(IOException.class, () -> builder("native.engine", "kqueue").open());
     assertTrue(refused.getMessage().contains("kqueue"), refused::getMessage);

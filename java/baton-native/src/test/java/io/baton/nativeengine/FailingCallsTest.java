@@ -1,6 +1,7 @@
 package io.baton.nativeengine;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -20,6 +21,7 @@ import java.net.BindException;
 import java.net.ConnectException;
 import java.net.NoRouteToHostException;
 import java.net.ProtocolException;
+import java.net.Socket;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
 import java.nio.channels.AlreadyBoundException;
@@ -128,6 +130,16 @@ class FailingCallsTest extends EngineContract {
     calls.failNext("peerName", -IO_ERROR);
     assertThrows(IOException.class, channel::getRemoteAddress);
     assertEquals(channel.getLocalAddress(), channel.getRemoteAddress());
+  }
+
+  @Test
+  void nameOfAPeerThatHasResetAlready() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel listener = listener(recorder);
+    calls.failNext("peerName", -Errors.NOT_CONNECTED);
+    try (Socket client = plainClient(listener)) {
+      assertNull(recorder.nextGood(What.ACCEPT).accepted().getRemoteAddress());
+    }
   }
 
   @Test

@@ -1,5 +1,6 @@
 package io.baton.nio2;
 
+import io.baton.ChannelClosedException;
 import io.baton.OpAccept;
 import io.baton.OpConnect;
 import io.baton.OpRead;
@@ -301,7 +302,12 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
     checkConnected();
     if (!writes.isShutdown()) {
       writes.shutdown();
-      socket.channel.shutdownOutput();
+      try {
+        socket.channel.shutdownOutput();
+      } catch (ChannelClosedException e) {
+        // Another thread has closed it since the check.
+        throw new ClosedChannelException();
+      }
     }
     return this;
   }

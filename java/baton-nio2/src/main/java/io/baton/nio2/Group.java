@@ -95,8 +95,15 @@ final class Group extends AsynchronousChannelGroup {
   }
 
   private void lanesEnded() {
-    handlers.end();
-    terminated.countDown();
+    try {
+      handlers.end();
+    } catch (RuntimeException e) {
+      // For example that of an application server, which does not permit it.
+      System.getLogger("io.baton")
+          .log(System.Logger.Level.WARNING, "the executor of a group refused to shut down", e);
+    } finally {
+      terminated.countDown();
+    }
   }
 
   /**
@@ -110,7 +117,7 @@ final class Group extends AsynchronousChannelGroup {
     }
     try {
       handlers.dispatch(completed);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
       leave();
       throw e;
     }

@@ -33,7 +33,7 @@ abstract class GroupSocket implements AsynchHandler {
     } catch (StoppedException e) {
       group.leave();
       throw (RuntimeException) new ShutdownChannelGroupException().initCause(e);
-    } catch (IOException | RuntimeException e) {
+    } catch (IOException | RuntimeException | Error e) {
       group.leave();
       throw e;
     }

@@ -67,13 +67,22 @@ final class InlineHandlers implements Handlers {
     try {
       completed.tell();
     } catch (Throwable e) {
-      lane.getUncaughtExceptionHandler().uncaughtException(lane, e);
+      tellUncaught(e);
     } finally {
       busy = false;
     }
     // Through the inbox, so that they alternate with the lane's other work.
     while (!putOff.isEmpty()) {
       group.demultiplexor().post(putOff.poll());
+    }
+  }
+
+  /** As the JDK does when a thread ends: what this handler throws is dropped. */
+  private void tellUncaught(Throwable error) {
+    try {
+      lane.getUncaughtExceptionHandler().uncaughtException(lane, error);
+    } catch (Throwable e) {
+      // Completions that were put off must still come.
     }
   }
 

@@ -21,6 +21,9 @@ class Pending<V, A> implements Runnable {
   /** Number of the operation on its channel. */
   volatile long activation;
 
+  /** The thread that hands it to an executor now, and must not run it itself. */
+  Thread dispatcher;
+
   private V result;
   private Throwable error;
 

@@ -5,14 +5,13 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Handlers run in an executor, so they may block. Lanes run no code of the program: what the
- * executor refuses, or hands back to the lane, goes to a spare thread.
+ * Handlers run in an executor, so they may block. Lanes run no code of the program, and a start
+ * runs no handler: what the executor refuses, or hands back to its caller, goes to a spare thread.
  */
 final class PooledHandlers implements Handlers {
   private final ExecutorService executor;
@@ -63,16 +62,21 @@ final class PooledHandlers implements Handlers {
 
   @Override
   public void dispatch(Pending<?, ?> completed) {
+    completed.dispatcher = Thread.currentThread();
     try {
       executor.execute(completed);
-    } catch (RejectedExecutionException e) {
+    } catch (RuntimeException | OutOfMemoryError e) {
+      // RejectedExecutionException, no memory for a thread, or a fault of the executor's own.
       Spare.THREADS.execute(completed);
+    } finally {
+      completed.dispatcher = null;
     }
   }
 
   @Override
   public void arrived(Pending<?, ?> completed) {
-    if (isLane()) {
+    // A program inside a start is a dispatcher, too.
+    if (isLane() || completed.dispatcher == Thread.currentThread()) {
       Spare.THREADS.execute(completed);
     } else {
       completed.tell();

@@ -3,6 +3,7 @@ package io.baton.nio2;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -15,13 +16,17 @@ import java.nio.channels.AsynchronousChannelGroup;
 import java.nio.channels.AsynchronousSocketChannel;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.AbstractExecutorService;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.Future;
 import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -81,6 +86,34 @@ class BatonOnlyTest extends Nio2Contract {
   }
 
   @Test
+  void anUncaughtExceptionHandlerThatThrowsLosesNothing() throws IOException {
+    ThreadFactory factory =
+        work -> {
+          Thread thread = new Thread(work);
+          thread.setUncaughtExceptionHandler(
+              (where, error) -> {
+                throw new IllegalStateException("of the exception handler");
+              });
+          return thread;
+        };
+    AsynchronousChannelGroup group = endLater(provider.openAsynchronousChannelGroup(1, factory));
+    Pair pair = pair(group);
+    Pair other = pair(group);
+    Completion<Integer> putOff = new Completion<>();
+    other.far().read(ByteBuffer.allocate(1), null, putOff);
+    Then<Integer> thrower =
+        bytes -> {
+          writeAll(other.near(), ByteBuffer.allocate(1));
+          writeAll(pair.far(), ByteBuffer.allocate(2));
+          readExactly(pair.near(), 2);
+          throw new IllegalStateException("of the handler");
+        };
+    pair.far().read(ByteBuffer.allocate(1), null, thrower);
+    sendByte(pair.near());
+    assertEquals(1, putOff.await("the other read"));
+  }
+
+  @Test
   void waitingInAHandlerHasAnEnd() throws IOException {
     Pair pair = pair(fixed(1));
     Future<Integer> read =
@@ -129,6 +162,116 @@ class BatonOnlyTest extends Nio2Contract {
                       }));
       assertEquals(1, bytes);
     }
+  }
+
+  /** Runs tasks as the test says. */
+  private static class OwnExecutor extends AbstractExecutorService {
+    private final Executor way;
+    private volatile boolean shutdown;
+
+    OwnExecutor(Executor way) {
+      this.way = way;
+    }
+
+    @Override
+    public void execute(Runnable work) {
+      way.execute(work);
+    }
+
+    @Override
+    public void shutdown() {
+      shutdown = true;
+    }
+
+    @Override
+    public List<Runnable> shutdownNow() {
+      shutdown();
+      return List.of();
+    }
+
+    @Override
+    public boolean isShutdown() {
+      return shutdown;
+    }
+
+    @Override
+    public boolean isTerminated() {
+      return shutdown;
+    }
+
+    @Override
+    public boolean awaitTermination(long timeout, TimeUnit unit) {
+      return shutdown;
+    }
+  }
+
+  @Test
+  void anExecutorThatFailsLosesNothing() throws Exception {
+    for (Throwable fault : List.of(new IllegalStateException(), new OutOfMemoryError())) {
+      Executor failing =
+          work -> {
+            if (fault instanceof Error error) {
+              throw error;
+            }
+            throw (RuntimeException) fault;
+          };
+      AsynchronousChannelGroup group =
+          provider.openAsynchronousChannelGroup(new OwnExecutor(failing), 0);
+      Pair pair = pair(group);
+      Completion<Integer> read = new Completion<>();
+      pair.far().read(ByteBuffer.allocate(1), null, read);
+      sendByte(pair.near());
+      assertEquals(1, read.await("read"));
+      assertTrue(pair.far().isOpen());
+      group.shutdownNow();
+      awaitTermination(group);
+    }
+  }
+
+  @Test
+  void aGroupTerminatesWhenItsExecutorRefusesToShutDown() throws Exception {
+    ExecutorService managed =
+        new OwnExecutor(ForkJoinPool.commonPool()) {
+          @Override
+          public void shutdown() {
+            throw new IllegalStateException("of the test");
+          }
+        };
+    AsynchronousChannelGroup group = provider.openAsynchronousChannelGroup(managed, 0);
+    group.shutdown();
+    awaitTermination(group);
+  }
+
+  @Test
+  void noHandlerRunsInsideAStart() throws IOException {
+    ExecutorService direct = new OwnExecutor(Runnable::run);
+    Pair pair = pair(endLater(provider.openAsynchronousChannelGroup(direct, 0)));
+    ByteBuffer empty = ByteBuffer.allocate(0);
+    Completion<Integer> atOnce = new Completion<>();
+    pair.near().write(empty, null, atOnce);
+    assertEquals(0, atOnce.await("write"));
+    assertNotSame(Thread.currentThread(), atOnce.thread);
+    // A handler that starts the next one would exhaust the stack.
+    CountDownLatch many = new CountDownLatch(5_000);
+    pair.near()
+        .write(
+            empty,
+            null,
+            new Then<Integer>() {
+              @Override
+              public void then(Integer bytes) {
+                many.countDown();
+                if (many.getCount() > 0) {
+                  pair.near().write(empty, null, this);
+                }
+              }
+            });
+    Patience.await(many, "the last write");
+    pair.near().close();
+    Completion<Integer> refused = new Completion<>();
+    pair.near().read(ByteBuffer.allocate(1), null, refused);
+    refused.awaitFailure("read");
+    assertNotSame(Thread.currentThread(), refused.thread);
   }
 
   @Test
@@ -219,12 +362,12 @@ class BatonOnlyTest extends Nio2Contract {
 
   @Test
   void bouncedBytesNeedNoDirectMemory() throws Exception {
-    // The tests run with 32 MiB of direct memory; this moves ten times as much.
+    // The tests run with 32 MiB of direct memory; this moves five times as much.
     ExecutorService threads = Executors.newFixedThreadPool(4);
     List<Future<?>> movers = new ArrayList<>();
     for (int i = 0; i < 4; i++) {
       Pair pair = pair(null);
-      movers.add(threads.submit(() -> exchange(pair, 80)));
+      movers.add(threads.submit(() -> exchange(pair, 40)));
     }
     for (Future<?> mover : movers) {
       get(mover);

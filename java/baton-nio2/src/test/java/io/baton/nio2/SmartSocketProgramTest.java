@@ -20,7 +20,7 @@ import org.smartboot.socket.transport.AioSession;
 
 /** smart-socket: messages with their length in front are returned unchanged. */
 class SmartSocketProgramTest extends ProgramTest {
-  private static final int MESSAGES = 100;
+  private static final int MESSAGES = 40;
   private static final int LARGEST = 50_000;
 
   /** Length, then bytes. */

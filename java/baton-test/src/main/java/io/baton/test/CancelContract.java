@@ -15,6 +15,7 @@ import io.baton.test.Completion.What;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousCloseException;
+import java.util.List;
 import java.util.concurrent.CyclicBarrier;
 import org.junit.jupiter.api.Test;
 
@@ -37,6 +38,25 @@ public abstract class CancelContract extends EngineContract {
       channel.read(ByteBuffer.allocate(10));
       assertEquals("kept", recorder.nextGood(What.READ).text());
       assertEquals(ByteBuffer.allocate(10), room.clear());
+    }
+  }
+
+  @Test
+  void rule2ABufferThatIsChangedMeanwhileFailsItsReadOnly() throws Exception {
+    for (ByteBuffer room : List.of(ByteBuffer.allocate(10), ByteBuffer.allocateDirect(10))) {
+      Recorder recorder = new Recorder();
+      try (Connection connection = connected(recorder)) {
+        AsynchChannel channel = connection.channel();
+        channel.read(room);
+        // Twice, so that the engine has the read.
+        onLane(channel, () -> {});
+        onLane(channel, () -> room.limit(0));
+        connection.peer().getOutputStream().write('a');
+        assertTrue(recorder.next(What.READ).error() instanceof RuntimeException);
+        connection.peer().getOutputStream().write('a');
+        channel.read(ByteBuffer.allocate(10));
+        assertTrue(recorder.nextGood(What.READ).text().startsWith("a"));
+      }
     }
   }
 
@@ -70,6 +90,29 @@ public abstract class CancelContract extends EngineContract {
       assertEquals(second, cancelled.activation());
       connection.peer().getOutputStream().write('a');
       assertEquals(first, recorder.nextGood(What.READ).activation());
+    }
+  }
+
+  @Test
+  void rule5AReadThatIsCancelledInTheQueueShowsNoBytes() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      // The library uses the objects of completed operations again.
+      for (int i = 0; i < 2; i++) {
+        channel.read(ByteBuffer.allocate(10).position(5).limit(6));
+      }
+      connection.peer().getOutputStream().write(bytes("ab"));
+      recorder.nextGood(What.READ);
+      recorder.nextGood(What.READ);
+      onLane(channel, () -> {});
+      channel.read(ByteBuffer.allocate(1));
+      for (int begin : new int[] {0, 8}) {
+        channel.cancel(channel.read(ByteBuffer.allocate(10).position(begin)));
+        Completion cancelled = recorder.nextFailed(What.READ, OperationCancelledException.class);
+        assertEquals("", cancelled.text());
+        assertEquals(begin, cancelled.buffer().position());
+      }
     }
   }
 

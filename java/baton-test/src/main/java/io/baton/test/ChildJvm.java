@@ -168,6 +168,8 @@ public final class ChildJvm implements AutoCloseable {
       ManagementFactory.getRuntimeMXBean().getInputArguments().stream()
           .filter(one -> one.startsWith("-Dbaton.") || grants && one.startsWith(NATIVE_ACCESS))
           .forEach(command::add);
+      // As the tests themselves: it lives for seconds.
+      command.addAll(List.of("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"));
       command.addAll(jvmArguments);
       command.addAll(List.of("-cp", classPath, program.getName()));
       command.addAll(arguments);

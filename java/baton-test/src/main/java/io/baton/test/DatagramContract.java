@@ -73,6 +73,27 @@ public abstract class DatagramContract extends EngineContract {
   }
 
   @Test
+  void anEmptyDatagramIsARead() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = demultiplexor.datagram(loopback(), recorder);
+    try (DatagramSocket peer = peer()) {
+      for (boolean fixed : new boolean[] {false, true}) {
+        if (fixed) {
+          channel.connectDatagram(peer.getLocalSocketAddress());
+        }
+        channel.read(ByteBuffer.allocate(10));
+        channel.read(ByteBuffer.allocate(10));
+        peer.send(new DatagramPacket(new byte[0], 0, address(channel)));
+        peer.send(new DatagramPacket(bytes("next"), 4, address(channel)));
+        Completion empty = recorder.nextGood(What.READ);
+        assertEquals(0, empty.bytes());
+        assertEquals(fixed ? null : peer.getLocalSocketAddress(), empty.sender());
+        assertEquals("next", recorder.nextGood(What.READ).text());
+      }
+    }
+  }
+
+  @Test
   void aDatagramThatIsTooLongIsAnError() throws Exception {
     Recorder recorder = new Recorder();
     AsynchChannel channel = demultiplexor.datagram(loopback(), recorder);

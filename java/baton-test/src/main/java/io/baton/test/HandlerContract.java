@@ -15,6 +15,7 @@ import io.baton.OpRead;
 import io.baton.OperationCancelledException;
 import io.baton.StoppedException;
 import io.baton.test.Completion.What;
+import java.lang.ref.WeakReference;
 import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.time.Duration;
@@ -22,6 +23,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
 /** The rights of handlers, futures, posted work, and the end: rules 7 and 9. */
@@ -199,6 +203,20 @@ public abstract class HandlerContract extends EngineContract {
   }
 
   @Test
+  void anInterruptOfAHandlerDoesNotReachTheNextOne() throws Exception {
+    CompletableFuture<Boolean> next = new CompletableFuture<>();
+    try (Demultiplexor one = builder().threads(1).open()) {
+      // On the lane, so that both run in one turn.
+      one.post(
+          () -> {
+            one.post(Thread.currentThread()::interrupt);
+            one.post(() -> next.complete(Thread.currentThread().isInterrupted()));
+          });
+      assertFalse(Patience.await(next, "the second post"));
+    }
+  }
+
+  @Test
   void futuresCompleteAndFailAsTheirOperations() throws Exception {
     Recorder recorder = new Recorder();
     try (Connection connection = connected(recorder)) {
@@ -234,6 +252,37 @@ public abstract class HandlerContract extends EngineContract {
     Patience.await(client.futures().write(buffer("x")), "the write");
     assertEquals(
         1, Patience.await(server.futures().readExactly(ByteBuffer.allocate(1)), "the read"));
+  }
+
+  @Test
+  void aFutureThatTheProgramCompletesEndsItsOperation() throws Exception {
+    try (Connection connection = connected(new Recorder())) {
+      AsynchChannel channel = connection.channel();
+      assertTrue(channel.futures().read(ByteBuffer.allocate(10)).complete(0));
+      onLane(channel, () -> {});
+      connection.peer().getOutputStream().write('a');
+      assertEquals(
+          1, Patience.await(channel.futures().read(ByteBuffer.allocate(10)), "the second read"));
+    }
+    AsynchChannel listener = demultiplexor.listen(loopback(), new Recorder());
+    var late = listener.futures().accept(new Recorder()).orTimeout(1, TimeUnit.MILLISECONDS);
+    assertTrue(Patience.awaitFailure(late, "the accept") instanceof TimeoutException);
+    onLane(listener, () -> {});
+    var next = listener.futures().accept(new Recorder());
+    try (Socket client = plainClient(listener)) {
+      Patience.await(next, "the second accept").close();
+      assertEquals(-1, client.getInputStream().read());
+    }
+  }
+
+  @Test
+  void aConnectionThatAFutureGetsTooLateIsClosed() throws Exception {
+    AsynchChannel listener = demultiplexor.listen(loopback(), new Recorder());
+    // In contrast to complete() it does not ask for the end of the accept.
+    listener.futures().accept(new Recorder()).obtrudeValue(null);
+    try (Socket client = plainClient(listener)) {
+      assertEquals(-1, client.getInputStream().read());
+    }
   }
 
   @Test
@@ -328,6 +377,45 @@ public abstract class HandlerContract extends EngineContract {
     Patience.await(stopped, "the end");
     assertEquals("the rest", new String(connection.peer().getInputStream().readAllBytes()));
     connection.peer().close();
+  }
+
+  private WeakReference<Demultiplexor> stopped() throws Exception {
+    Demultiplexor own = builder().open();
+    // It is not quiet before.
+    AsynchChannel open = own.openStream(new Recorder());
+    var end = own.stop(Duration.ofDays(1));
+    open.close();
+    Patience.await(end, "the end");
+    return new WeakReference<>(own);
+  }
+
+  @Test
+  void rule9ADemultiplexorThatHasStoppedIsForgottenBeforeItsDeadline() throws Exception {
+    Patience.awaitForgotten(stopped(), "a Demultiplexor");
+  }
+
+  /** Opens a channel, closes the one that was opened before, and forgets both. */
+  private static WeakReference<AsynchChannel> replace(
+      Demultiplexor owner, AtomicReference<AsynchChannel> before) throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = owner.openStream(recorder);
+    onLane(channel, () -> {});
+    Patience.await(before.getAndSet(channel).futures().close(), "the close");
+    onLane(channel, () -> {});
+    return new WeakReference<>(channel);
+  }
+
+  @Test
+  void aClosedChannelThatIsKeptKeepsNoOther() throws Exception {
+    try (Demultiplexor one = builder().threads(1).open()) {
+      AsynchChannel kept = one.openStream(new Recorder());
+      AtomicReference<AsynchChannel> before = new AtomicReference<>(kept);
+      WeakReference<AsynchChannel> second = replace(one, before);
+      replace(one, before);
+      replace(one, before);
+      Patience.awaitForgotten(second, "a channel");
+      assertFalse(kept.isOpen());
+    }
   }
 
   @Test

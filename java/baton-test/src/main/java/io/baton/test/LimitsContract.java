@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
 import com.sun.management.UnixOperatingSystemMXBean;
 import io.baton.AsynchChannel;
+import io.baton.AsynchFutures;
 import io.baton.AsynchHandler;
 import io.baton.Demultiplexor;
 import io.baton.DemultiplexorBuilder;
@@ -16,17 +17,21 @@ import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Scanner;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
@@ -249,6 +254,62 @@ public abstract class LimitsContract extends EngineContract {
       child.line("passed");
       assertTrue(child.process().waitFor(60, TimeUnit.SECONDS));
       assertEquals(0, child.process().exitValue());
+    }
+  }
+
+  /** Reads with heap buffers, for which java.nio needs more direct memory than there is. */
+  static final class WithoutDirectMemory {
+    private WithoutDirectMemory() {}
+
+    public static void main(String[] arguments) throws Exception {
+      AsynchHandler handler = new AsynchHandler() {};
+      try (ServerSocket server = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+          Demultiplexor demultiplexor =
+              Demultiplexor.builder().threads(1).fromEnvironment().open()) {
+        AsynchFutures file =
+            demultiplexor.file(Path.of("/dev/zero"), handler, StandardOpenOption.READ).futures();
+        System.out.println("file " + end(file.read(ByteBuffer.allocate(1 << 20))));
+        AsynchChannel channel = demultiplexor.openStream(handler);
+        AsynchFutures stream = channel.futures();
+        stream.connect(server.getLocalSocketAddress()).get();
+        try (Socket peer = server.accept()) {
+          System.out.println("write " + end(stream.write(ByteBuffer.allocate(1 << 20))));
+          System.out.println("read " + end(stream.read(ByteBuffer.allocate(1 << 20)), peer));
+          System.out.println("small read " + end(stream.read(ByteBuffer.allocate(1)), peer));
+        }
+      } catch (Throwable e) {
+        e.printStackTrace(System.out);
+        System.exit(1);
+      }
+      System.out.println("closed");
+    }
+
+    private static String end(Future<Integer> future, Socket peer) throws Exception {
+      peer.getOutputStream().write(1);
+      return end(future);
+    }
+
+    private static String end(Future<Integer> future) throws Exception {
+      try {
+        return future.get(Patience.PATIENCE.toMillis(), TimeUnit.MILLISECONDS) > 0 ? "good" : "bad";
+      } catch (ExecutionException e) {
+        return e.getCause().getClass().getName();
+      }
+    }
+  }
+
+  @Test
+  void aLackOfDirectMemoryFailsTheOperationOnly() throws Exception {
+    // The engine native copies heap buffers itself, and so does java.nio of newer JDKs for files.
+    List<String> ends = List.of("good", OutOfMemoryError.class.getName());
+    try (ChildJvm child =
+        child(WithoutDirectMemory.class).jvmArgument("-XX:MaxDirectMemorySize=64k").start()) {
+      assertTrue(ends.contains(child.line("file").substring(5)));
+      assertTrue(ends.contains(child.line("write").substring(6)));
+      assertTrue(ends.contains(child.line("read").substring(5)));
+      assertEquals("small read good", child.line("small read"));
+      child.line("closed");
+      assertTrue(child.process().waitFor(60, TimeUnit.SECONDS));
     }
   }
 }

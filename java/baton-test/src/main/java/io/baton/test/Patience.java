@@ -1,5 +1,6 @@
 package io.baton.test;
 
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -20,6 +21,22 @@ public final class Patience {
   private static Duration patience() {
     String minutes = System.getenv().getOrDefault("BATON_TEST_PATIENCE", "1");
     return Duration.ofMillis((long) (60_000 * Double.parseDouble(minutes)));
+  }
+
+  /**
+   * Waits until the collector has taken an object.
+   *
+   * @param object that is not used any more
+   * @param what it is
+   */
+  public static void awaitForgotten(WeakReference<?> object, String what) {
+    long end = System.nanoTime() + PATIENCE.toNanos();
+    while (!object.refersTo(null)) {
+      if (System.nanoTime() - end > 0) {
+        throw new AssertionError("is still reachable after " + PATIENCE + ": " + what);
+      }
+      System.gc();
+    }
   }
 
   /**

@@ -12,9 +12,13 @@ import io.baton.OperationCancelledException;
 import io.baton.PooledBuffer;
 import io.baton.test.Completion.What;
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.Callable;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
 import org.junit.jupiter.api.Test;
 
@@ -86,6 +90,59 @@ public abstract class PooledContract extends EngineContract {
         assertEquals("echo", new String(connection.peer().getInputStream().readNBytes(4)));
         assertThrows(IllegalStateException.class, block::close);
         assertThrows(IllegalStateException.class, block::getBuffer);
+      }
+      assertEquals(1, demultiplexor.getPooledBuffers());
+    }
+  }
+
+  @Test
+  void ofTwoThreadsThatGiveABlockBackOneIsRefused() throws Exception {
+    Keeper keeper = new Keeper();
+    try (Connection connection = connected(keeper)) {
+      CyclicBarrier together = new CyclicBarrier(2);
+      for (int i = 0; i < 300; i++) {
+        connection.channel().readPooled();
+        connection.peer().getOutputStream().write('a');
+        keeper.nextGood(What.READ);
+        PooledBuffer block = keeper.kept.take();
+        Callable<Integer> closer =
+            () -> {
+              together.await();
+              try {
+                block.close();
+                return 0;
+              } catch (IllegalStateException e) {
+                return 1;
+              }
+            };
+        FutureTask<Integer> other = new FutureTask<>(closer);
+        new Thread(other).start();
+        assertEquals(1, closer.call() + other.get());
+      }
+      assertEquals(1, demultiplexor.getPooledBuffers());
+    }
+  }
+
+  @Test
+  void aBlockKeepsNothingOfItsLastReader() throws Exception {
+    BlockingQueue<ByteOrder> orders = new LinkedBlockingQueue<>();
+    Recorder recorder =
+        new Recorder() {
+          @Override
+          public void onReadCompleted(OpRead opRead) throws Exception {
+            if (opRead.getBuffer() != null) {
+              orders.add(opRead.getBuffer().order());
+              opRead.getBuffer().order(ByteOrder.LITTLE_ENDIAN);
+            }
+            super.onReadCompleted(opRead);
+          }
+        };
+    try (Connection connection = connected(recorder)) {
+      for (int i = 0; i < 2; i++) {
+        connection.channel().readPooled();
+        connection.peer().getOutputStream().write('a');
+        recorder.nextGood(What.READ);
+        assertEquals(ByteOrder.BIG_ENDIAN, orders.take());
       }
       assertEquals(1, demultiplexor.getPooledBuffers());
     }

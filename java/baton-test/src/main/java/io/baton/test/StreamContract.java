@@ -18,6 +18,7 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.net.SocketAddress;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
 import java.util.concurrent.CompletableFuture;
@@ -267,6 +268,21 @@ public abstract class StreamContract extends EngineContract {
       connection.channel().write(buffer("too late"));
       recorder.nextFailed(What.WRITE, IOException.class);
     }
+  }
+
+  @Test
+  void theAddressOfAPeerIsKnownAfterItsReset() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel listener = listener(recorder);
+    Socket client = plainClient(listener);
+    AsynchChannel accepted = recorder.nextGood(What.ACCEPT).accepted();
+    var read = accepted.futures().read(ByteBuffer.allocate(1));
+    SocketAddress peer = client.getLocalSocketAddress();
+    client.setSoLinger(true, 0);
+    client.close();
+    assertTrue(Patience.awaitFailure(read, "the read") instanceof IOException);
+    assertEquals(peer, accepted.getRemoteAddress());
+    assertEquals(address(listener), accepted.getLocalAddress());
   }
 
   @Test

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.baton.AsynchChannel;
 import io.baton.AsynchHandler;
 import io.baton.CloseReason;
+import io.baton.Demultiplexor;
 import io.baton.OpClose;
 import io.baton.OpTimeout;
 import io.baton.OperationCancelledException;
@@ -158,6 +159,20 @@ public abstract class TimeContract extends EngineContract {
       assertEquals(-1, client.getInputStream().read());
       assertEquals(CloseReason.IDLE, Patience.await(closed, "the close"));
     }
+  }
+
+  @Test
+  void aClosedChannelIsNeverIdle() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel channel;
+    try (Demultiplexor own = builder().open()) {
+      channel = own.openStream(recorder);
+      Patience.await(channel.futures().close(), "the close");
+      channel.setReadIdleTimeout(Duration.ofNanos(1));
+    }
+    channel.setWriteIdleTimeout(Duration.ofNanos(1));
+    recorder.next(What.CLOSED);
+    assertEquals(0, recorder.waiting());
   }
 
   @Test

@@ -58,7 +58,8 @@ class EngineChoiceTest {
         assertThrows(
             IllegalArgumentException.class, () -> Demultiplexor.builder().engine("x").open());
     assertEquals(
-        "engine: there is no engine 'x'; there are auto, missing, nio, own", refused.getMessage());
+        "the program: engine: there is no engine 'x'; there are auto, missing, nio, own",
+        refused.getMessage());
     refused =
         assertThrows(
             IllegalArgumentException.class, () -> Demultiplexor.builder().engine("missing").open());
@@ -141,7 +142,8 @@ class EngineChoiceTest {
         "own | engine=nio  | engine=own,threads=3 | own 3",
         "-   | -           | engine = own         | own ",
         "-   | threads=2   | ' '                  | nio 2",
-        "-   | -           | engine=x             | engine: there is no engine 'x'",
+        "-   | -           | engine=x             | the variable BATON: engine: there is no engine",
+        "-   | engine=missing | -                 | the property baton: engine: missing is not",
         "-   | threads=x   | -                    | the property baton: threads: 'x' is not a",
         "-   | -           | threads=5000         | the variable BATON: threads: 5000 is out",
         "-   | -           | wait=epoll           | the variable BATON: the engine nio has no",

@@ -9,6 +9,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.baton.AsynchChannel;
 import io.baton.CloseReason;
 import io.baton.Demultiplexor;
+import io.baton.OpRead;
+import io.baton.OperationCancelledException;
 import io.baton.StoppedException;
 import io.baton.spi.Engine;
 import io.baton.spi.EngineProvider;
@@ -23,7 +25,12 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
 import org.junit.jupiter.api.Test;
 
 /** How the library uses an engine: wake-ups counted, a broken one, failed threads. */
@@ -167,5 +174,55 @@ class EngineUseTest {
     assertTrue(refused.getMessage().startsWith("threadFactory"));
     assertFalse(made.isEmpty());
     made.forEach(Patience::await);
+  }
+
+  @Test
+  void aPoolThatIsEmptyIsToldOnce() throws Exception {
+    LinkedBlockingQueue<String> warnings = new LinkedBlockingQueue<>();
+    Logger logger = Logger.getLogger("io.baton");
+    Handler collecting =
+        new Handler() {
+          @Override
+          public void publish(LogRecord message) {
+            warnings.add(message.getMessage());
+          }
+
+          @Override
+          public void flush() {}
+
+          @Override
+          public void close() {}
+        };
+    Recorder forgetful =
+        new Recorder() {
+          @Override
+          public void onReadCompleted(OpRead opRead) throws Exception {
+            if (opRead.getError() == null) {
+              opRead.takePooled();
+            }
+            super.onReadCompleted(opRead);
+          }
+        };
+    logger.addHandler(collecting);
+    try (Demultiplexor demultiplexor =
+            Demultiplexor.builder().engine("nio").threads(1).pooledBuffersMax(1).open();
+        EngineContract.Connection connection = EngineContract.connected(demultiplexor, forgetful)) {
+      AsynchChannel channel = connection.channel();
+      connection.peer().getOutputStream().write('a');
+      channel.readPooled();
+      forgetful.nextGood(What.READ);
+      connection.peer().getOutputStream().write('a');
+      long waiting = channel.readPooled();
+      String warning = warnings.poll(Patience.PATIENCE.toMillis(), TimeUnit.MILLISECONDS);
+      assertTrue(warning.contains("pooled_buffers_max"), warning);
+      channel.cancel(waiting);
+      forgetful.nextFailed(What.READ, OperationCancelledException.class);
+      channel.readPooled();
+      EngineContract.onLane(channel, () -> {});
+      EngineContract.onLane(channel, () -> {});
+    } finally {
+      logger.removeHandler(collecting);
+    }
+    assertTrue(warnings.isEmpty(), warnings::toString);
   }
 }
