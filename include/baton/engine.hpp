@@ -38,7 +38,7 @@
 // Order (contract.md, rule 3). Operations of the kinds read_stream, and write_stream together
 // with shutdown, on one handle are executed one after the other in the order of submit, reads and
 // writes independent of each other; so are file operations flagged `append`. An engine may merge
-// queued writes. All others may overtake each other.
+// queued writes. All others may overtake each other, and none waits for an earlier wait_ready.
 #pragma once
 
 #include <atomic>

@@ -132,14 +132,18 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request,
   }
 
   template <class Promise>
-  bool await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
+  bool await_suspend(std::coroutine_handle<Promise> waiter) {
     if (!this->may_begin()) return false;
     if (operation_.handle() == nullptr) {
       this->fail(make_error_code(errc::handle_closed));
       return false;
     }
+    const std::uint32_t refusals = this->take_refusals(waiter);
     // When it is suspended, *this may be gone.
-    return this->begin(waiter, context_of(waiter)) == Base::Begin::suspended;
+    const auto begun = this->begin(waiter, context_of(waiter));
+    if (begun == Base::Begin::failed) [[unlikely]]
+      this->count_refusal(waiter, refusals);
+    return begun == Base::Begin::suspended;
   }
   decltype(auto) await_resume() {
     using Outcome = decltype(finish_(operation_));

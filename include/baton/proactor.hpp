@@ -114,8 +114,9 @@ class CachedOperation final : public Operation {
     return *std::launder(reinterpret_cast<Stored*>(handler_));
   }
   void (*destroy_)(CachedOperation&) = nullptr;
-  // With room for a detail::TakingBack, which takes back a result.
-  alignas(std::max_align_t) std::byte handler_[limits::cached_handler_size + sizeof(void*)];
+  // With room for a detail::TakingBack, which adds a pointer, and fills up to the alignment.
+  alignas(
+      std::max_align_t) std::byte handler_[limits::cached_handler_size + alignof(std::max_align_t)];
 };
 
 class BATON_EXPORT Proactor {

@@ -167,7 +167,8 @@ class Stream : public IoObject {
   // -- readiness ----------------------------------------------------------------------------------
 
   /// Waits until reading or writing would not block, for code that does the transfer itself:
-  /// Result<void>. A hint; errors and hang-ups count as both. EINVAL: neither in nor out.
+  /// Result<void>. A hint; errors and hang-ups count as both. EINVAL: neither in nor out. Reads and
+  /// writes that are started afterwards do not wait for it.
   [[nodiscard]] auto wait_ready(Interest interest) noexcept {
     return awaitable(waiting(interest), detail::NoBytes{});
   }

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <coroutine>
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <system_error>
 #include <type_traits>
@@ -146,15 +147,23 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
         limit_(other.limit_) {}
 
   template <class Promise>
-  bool await_suspend(std::coroutine_handle<Promise> waiter) noexcept {
-    if (timer_.is_pending()) {
+  bool await_suspend(std::coroutine_handle<Promise> waiter) {
+    if (awaited_ || timer_.is_pending()) {
       in_use_ = true;
       return false;
     }
+    awaited_ = true;
     timer_.expires_.store(when_, std::memory_order_relaxed);
     operation().prepare(OperationKind::timer, nullptr);
     operation().set_deadline(std::min(when_, limit_));
-    return begin(waiter, detail::context_of(waiter)) == Begin::suspended;
+    const std::uint32_t refusals = take_refusals(waiter);
+    // When it is suspended, *this may be gone.
+    const Begin begun = begin(waiter, detail::context_of(waiter));
+    if (begun == Begin::failed) {
+      awaited_ = false;
+      count_refusal(waiter, refusals);
+    }
+    return begun == Begin::suspended;
   }
   Result<void> await_resume() noexcept {
     if (std::exchange(in_use_, false)) return unexpected{make_error_code(errc::operation_in_use)};
@@ -173,6 +182,7 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
   Timer& timer_;
   Deadline when_;
   Deadline limit_ = Deadline::never();
+  bool awaited_ = false;  // and not refused: it was started
   bool in_use_ = false;
 };
 

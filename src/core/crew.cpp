@@ -55,7 +55,10 @@ std::size_t Crew::turn(Deadline deadline, std::size_t handlers_max, bool return_
   if (member->stay == nullptr || !member->stay->is(here)) {
     struct Nested {
       CrewMember& member;
-      ~Nested() { --member.depth; }
+      ~Nested() {
+        --member.depth;
+        member.crew.outer_turn_regroups(member);
+      }
     } const nested{*member};
     ++member->depth;
     return drive(*member, deadline, handlers_max, return_after_handlers);
@@ -68,6 +71,14 @@ std::size_t Crew::turn(Deadline deadline, std::size_t handlers_max, bool return_
   const std::size_t ran = drive(*member, deadline, handlers_max, return_after_handlers);
   if (ran == 0) nothing_ran(*member);
   return ran;
+}
+
+// The handler's own turn may be one that waits in the home alone. It ends if this call has taken
+// another lane, or has left one for later.
+void Crew::outer_turn_regroups(CrewMember& member) noexcept {
+  if (runner_.forked() || member.home == nullptr) return;
+  if (member.leads_one() && member.look_again.is_never()) return;
+  member.home->ask_to_regroup();
 }
 
 // A thread that is not attached comes and leaves with each call.

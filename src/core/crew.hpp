@@ -101,6 +101,7 @@ class Crew {
 
   [[gnu::noinline]] std::size_t visit(Deadline deadline, std::size_t handlers_max,
                                       bool return_after_handlers, bool for_good);
+  void outer_turn_regroups(CrewMember& member) noexcept;
   void come_again(CrewMember& member) noexcept;
   void go_away(CrewMember& member) noexcept;
   void nothing_ran(CrewMember& member) noexcept;

@@ -1,8 +1,11 @@
 // run_until_complete: the end of the task.
 #include "baton/coro/run.hpp"
 
+#include <cstdint>
+
 #include "baton/error.hpp"
 #include "coro/destroy_finished.hpp"
+#include "os/system.hpp"
 
 namespace baton::detail {
 
@@ -27,6 +30,12 @@ std::coroutine_handle<> TaskRun::finished(TaskPromiseBase& promise,
 
 bool TaskRun::leave() noexcept {
   return state_.exchange(State::left, std::memory_order_acq_rel) != State::done;
+}
+
+void let_pass(const Proactor& proactor, Duration span) noexcept {
+  const os::System& system = proactor.system();
+  std::atomic<std::uint32_t> nobody{0};
+  system.futex_wait(&nobody, 0, system.monotonic_ns() + span.count());
 }
 
 bool forbids_driving(const std::exception_ptr& exception) noexcept {

@@ -68,7 +68,10 @@ Result<Acceptor> Acceptor::adopt(Proactor& proactor, NativeHandle native, Owners
 
 Result<StreamSocket> Acceptor::take(Proactor& proactor, Operation& operation) noexcept {
   if (operation.failed()) return unexpected{operation.error()};
-  const int descriptor = operation.accepted();
+  // Of any other one accepted() is a number that means something else.
+  const bool is_accept =
+      operation.kind() == OperationKind::accept && operation.state() == OperationState::completed;
+  const int descriptor = is_accept ? operation.accepted() : -1;
   if (descriptor < 0) return unexpected{make_error_code(errc::handle_closed)};
   operation.set_bytes(static_cast<std::size_t>(-1));  // taken: accepted() returns none from now on
   auto socket = io::adopt_or_close<StreamSocket>(proactor, descriptor, Home{Home::by_policy});

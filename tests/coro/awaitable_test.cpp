@@ -132,6 +132,25 @@ TEST_P(Awaitables, a_second_await_is_refused_and_leaves_the_first) {
   }(proactor(), pair()));
 }
 
+TEST_P(Awaitables, a_wait_of_a_timer_is_awaited_once) {
+  complete([](Proactor& proactor) -> Task<void> {
+    Timer timer{proactor};
+    auto wait = timer.wait_for(1ms);
+    EXPECT_TRUE(co_await wait);
+    const auto second = co_await wait;
+    EXPECT_EQ(second.error(), errc::operation_in_use);
+    EXPECT_TRUE(co_await timer.wait_for(1ms)) << "the timer can be used again";
+    // One that was refused may be awaited again, as with other awaitables.
+    CancellationSource source{proactor};
+    source.cancel();
+    auto refused = timer.wait_for(1h).cancel_with(source.token());
+    for (int i = 0; i < 2; ++i) {
+      const auto cancelled = co_await refused;
+      EXPECT_EQ(cancelled.error(), std::errc::operation_canceled);
+    }
+  }(proactor()));
+}
+
 TEST_P(Awaitables, an_acceptor_moves_while_it_accepts) {
   complete([](Proactor& proactor) -> Task<void> {
     auto acceptor =

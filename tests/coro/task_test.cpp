@@ -17,12 +17,16 @@
 #include <utility>
 #include <vector>
 
+#include "baton/acceptor.hpp"
 #include "baton/coro/run.hpp"
 #include "baton/coro/scope.hpp"
 #include "baton/coro/sleep.hpp"
 #include "baton/deadline.hpp"
 #include "baton/error.hpp"
 #include "baton/proactor.hpp"
+#include "baton/stream_socket.hpp"
+#include "baton/timer.hpp"
+#include "os/system.hpp"
 
 namespace baton {
 namespace {
@@ -339,6 +343,43 @@ TEST_F(TaskTest, an_exception_of_another_handler_leaves_when_the_task_has_ended)
   EXPECT_EQ(run(give(3)), 3);
 }
 
+// -- a proactor that another thread has stopped ---------------------------------------------------
+
+// The other thread: it restarts the proactor when the one that drives it has slept, or spun.
+Proactor* stopped_meanwhile = nullptr;
+int sleeps = 0;
+int looks_at_the_clock = 0;
+
+TEST(Stopped, a_proactor_costs_no_cpu) {
+  constexpr int looks_max = 100'000;
+  os::System system = os::real_system();
+  system.futex_wait = [](std::atomic<std::uint32_t>* word, std::uint32_t expected,
+                         std::int64_t until) {
+    const bool woken = os::real_system().futex_wait(word, expected, until);
+    if (stopped_meanwhile->stopped() && ++sleeps == 3) stopped_meanwhile->restart();
+    return woken;
+  };
+  system.monotonic_ns = [] {
+    const bool stopped = stopped_meanwhile != nullptr && stopped_meanwhile->stopped();
+    if (stopped && ++looks_at_the_clock == looks_max) stopped_meanwhile->restart();
+    return os::real_system().monotonic_ns();
+  };
+  Config config;
+  config.system = &system;
+  Proactor proactor{config};
+  stopped_meanwhile = &proactor;
+  const auto body = [](Proactor& of) -> Task<bool> {
+    Operation stops;
+    stops.set_handler([&of](Operation&) { of.stop(); });
+    EXPECT_FALSE(of.post(stops));
+    const auto slept = co_await sleep_for(of, std::chrono::milliseconds{1});
+    co_return slept.has_value();
+  };
+  EXPECT_TRUE(run_until_complete(proactor, body(proactor)));
+  EXPECT_EQ(sleeps, 3);
+  EXPECT_LT(looks_at_the_clock, looks_max);
+}
+
 // -- tasks that look at no result -----------------------------------------------------------------
 
 Task<void> tick(Proactor& proactor, int& ticks, int stops_after) {
@@ -416,6 +457,37 @@ TEST(Child, cannot_drive_a_task) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+template <class Make>
+Task<void> await_again_and_again(Make make, int& awaits) {
+  while (awaits++ < ticks_max) static_cast<void>(co_await make());
+}
+
+TEST(Refusals, are_counted_whatever_is_awaited) {
+  Proactor proactor;
+  Timer timer{proactor};
+  Acceptor acceptor = Acceptor::listen(proactor, Endpoint::loopback(0)).value();
+  auto ends = StreamSocket::pair(proactor).value();
+  char byte = 0;
+  const auto awaits = [&proactor](auto make) {
+    int count = 0;
+    proactor.spawn(await_again_and_again(make, count));
+    return count;
+  };
+  const auto read = [&] { return ends.first.read({&byte, 1}); };
+  const auto accept = [&] { return acceptor.accept(); };
+  const auto wait = [&] { return timer.wait_for(std::chrono::milliseconds{1}); };
+  proactor.stop();
+  EXPECT_LT(awaits(read), ticks_max);
+  EXPECT_LT(awaits(accept), ticks_max);
+  EXPECT_LT(awaits(wait), ticks_max);
+  EXPECT_LT(awaits([&] { return read().timeout(std::chrono::hours{1}); }), ticks_max);
+  proactor.restart();
+  EXPECT_TRUE(run_until_complete(proactor, [](Timer& again) -> Task<bool> {
+    const auto waited = co_await again.wait_for(std::chrono::milliseconds{1});
+    co_return waited.has_value();
+  }(timer)));
 }
 
 // Each start that succeeds resets the count.

@@ -119,6 +119,24 @@ class BATON_EXPORT OperationAwaiter {
   }
   /// Records why nothing was started. REQUIRES: the operation is not pending.
   void fail(std::error_code error) noexcept;
+  /// Starts of this coroutine in a row that were refused before; for count_refusal().
+  template <class Promise>
+  [[nodiscard]] static std::uint32_t take_refusals(std::coroutine_handle<Promise> waiter) noexcept {
+    if constexpr (std::derived_from<Promise, TaskPromiseBase>) {
+      return waiter.promise().take_refusals();
+    }
+    return 0;
+  }
+  /// After a start that has failed: see TaskRefused.
+  template <class Promise>
+  void count_refusal(std::coroutine_handle<Promise> waiter, std::uint32_t before) const {
+    if constexpr (std::derived_from<Promise, TaskPromiseBase>) {
+      const std::error_code error = operation_->error();
+      if (error == errc::stopped || error == errc::after_fork) {
+        waiter.promise().count_refusal(before, error);
+      }
+    }
+  }
 
   [[nodiscard]] Proactor* proactor() const noexcept { return proactor_; }
   [[nodiscard]] Operation& operation() noexcept { return *operation_; }
@@ -297,20 +315,13 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable final
       this->fail(error);
       return false;
     }
-    constexpr bool is_task = std::derived_from<Promise, TaskPromiseBase>;
-    std::uint32_t refusals = 0;
-    if constexpr (is_task) refusals = waiter.promise().take_refusals();
+    const std::uint32_t refusals = this->take_refusals(waiter);
     switch (this->begin(waiter, context_of(waiter))) {
       case Base::Begin::suspended:
         return true;  // and *this may be gone
       case Base::Begin::failed:
         request_.undo(operation_);
-        if constexpr (is_task) {
-          const std::error_code error = operation_.error();
-          if (error == errc::stopped || error == errc::after_fork) {
-            waiter.promise().count_refusal(refusals, error);
-          }
-        }
+        this->count_refusal(waiter, refusals);
         return false;
       case Base::Begin::finished:
         break;

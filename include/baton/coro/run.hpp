@@ -44,6 +44,9 @@ class BATON_EXPORT TaskRun {
   std::atomic<State> state_{State::runs};
 };
 
+/// For a thread that would drive a proactor that is stopped, and so runs nothing.
+BATON_EXPORT void let_pass(const Proactor& proactor, Duration span) noexcept;
+
 /// This thread cannot drive the proactor at all: errc::wrong_thread, errc::after_fork.
 [[nodiscard]] BATON_EXPORT bool forbids_driving(const std::exception_ptr& exception) noexcept;
 
@@ -72,6 +75,7 @@ T run_until_complete(Proactor& proactor, Task<T> task) {
   while (!run->done()) {
     try {
       static_cast<void>(proactor.run_one(Deadline::after(look, proactor.now())));
+      if (proactor.stopped() && !run->done()) detail::let_pass(proactor, look);
     } catch (...) {
       if (thrown == nullptr) thrown = std::current_exception();
       run->cancel();

@@ -519,13 +519,25 @@ void EmulatedEngine::set_aside(OperationList& queue, OperationList& refused) noe
   }
 }
 
-// Datagrams to one peer keep their order.
+// Datagrams to one peer keep their order. A wait for room holds nothing up: there is room for a few
+// bytes long before the system reports any.
 bool EmulatedEngine::passes(const Operation& operation, const OperationList& queue) noexcept {
-  if (!waits_for_its_peer(operation)) return false;
+  if (is_input(operation) || operation.kind() == OperationKind::connect) return false;
+  const bool to_a_peer = waits_for_its_peer(operation);
   for (const Operation* each = queue.front(); each != nullptr; each = OperationList::next(*each)) {
-    if (!waits_for_its_peer(*each) || goes_to_the_same(*each, operation)) return false;
+    if (each->kind() == OperationKind::wait_ready) continue;
+    if (!to_a_peer || !waits_for_its_peer(*each) || goes_to_the_same(*each, operation)) {
+      return false;
+    }
   }
   return true;
+}
+
+// Up to a call in vain, which makes every strategy report the next room.
+Outcome EmulatedEngine::perform_ahead(Operation& operation) noexcept {
+  Outcome outcome = Outcome::partial;
+  while (outcome == Outcome::partial) outcome = performer_.perform(operation);
+  return outcome;
 }
 
 Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
@@ -540,8 +552,7 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
         Performer::needs_no_transfer(operation)) {
       return Submission::completed;
     }
-    if (!first && passes(operation, direction.queue) &&
-        performer_.perform(operation) == Outcome::done) {
+    if (!first && passes(operation, direction.queue) && perform_ahead(operation) == Outcome::done) {
       return Submission::completed;
     }
     progress(operation).owner = &direction;

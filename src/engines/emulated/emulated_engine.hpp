@@ -182,6 +182,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   static bool goes_to_the_same(const Operation& a, const Operation& b) noexcept;
   static void set_aside(OperationList& queue, OperationList& refused) noexcept;
   static bool passes(const Operation& operation, const OperationList& queue) noexcept;
+  Outcome perform_ahead(Operation& operation) noexcept;
   static void leave(Operation& operation, Record* record) noexcept;
   CancelAnswer cancel_at(Operation& operation, Record* record, Direction& direction) noexcept;
   [[gnu::always_inline]] void take_what_is_due(OperationQueue& completed) noexcept;

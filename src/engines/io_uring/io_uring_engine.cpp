@@ -495,7 +495,8 @@ abi::Sqe* IoUringEngine::claim() noexcept {
 
 void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
   if (operation.kind() == OperationKind::accept && room_.none()) {
-    back_off(operation);  // the kernel would accept a connection that has to be closed
+    // The kernel would accept a connection that has to be closed.
+    if (!rest_with_another(operation)) back_off(operation);
     return;
   }
   Progress& state = progress(operation);
@@ -828,8 +829,9 @@ void IoUringEngine::settle_request(Operation& operation, int result,
 
 void IoUringEngine::go_on(Operation& operation, Verdict verdict, OperationQueue& done) noexcept {
   if (verdict == Verdict::again && goes_by_call(operation)) verdict = move_by_call(operation);
-  if (verdict == Verdict::turn_away) spare_.turn_one_away(*operation.handle());
   if (verdict == Verdict::turn_away || verdict == Verdict::back_off) {
+    if (rest_with_another(operation)) return;
+    if (verdict == Verdict::turn_away) spare_.turn_one_away(*operation.handle());
     back_off(operation);
     return;
   }
@@ -1046,12 +1048,32 @@ void IoUringEngine::back_off(Operation& operation) noexcept {
   if (state.failures < failures_max) ++state.failures;
   const auto now_ms = static_cast<std::uint64_t>(system_.monotonic_ns() / ns_per_ms);
   state.due_ns = static_cast<std::int64_t>(end_of_pause_ms(now_ms, pause_ms)) * ns_per_ms;
-  state.place = Place::backing_off;
-  requests_[state.slot].next_resting = resting_;
-  resting_ = state.slot;
+  begin_rest(state);
   if (operation.kind() != OperationKind::accept) return;
   count(accept_backoffs_);
   warn_now_and_then("io_uring: accept is out of descriptors, handles or memory; it stays pending");
+}
+
+void IoUringEngine::begin_rest(Progress& state) noexcept {
+  state.place = Place::backing_off;
+  requests_[state.slot].next_resting = resting_;
+  resting_ = state.slot;
+}
+
+// The accepts of a listener have one pause, however many are pending: each that looked for itself
+// would turn another client away. False: none of them rests.
+bool IoUringEngine::rest_with_another(Operation& operation) noexcept {
+  if (operation.kind() != OperationKind::accept) return false;
+  for (std::uint32_t slot = resting_; slot != no_index; slot = requests_[slot].next_resting) {
+    Operation& other = *requests_[slot].operation;
+    if (other.kind() != OperationKind::accept || other.handle() != operation.handle()) continue;
+    Progress& state = progress(operation);
+    state.due_ns = progress(other).due_ns;
+    state.failures = progress(other).failures;
+    begin_rest(state);
+    return true;
+  }
+  return false;
 }
 
 void IoUringEngine::stop_resting(Operation& operation) noexcept {

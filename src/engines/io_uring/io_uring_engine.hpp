@@ -155,6 +155,8 @@ class IoUringEngine final : public Engine {
   void arm_wake() noexcept BATON_REQUIRES(mutex_);
   void submit_postponed(OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   void back_off(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void begin_rest(Progress& state) noexcept BATON_REQUIRES(mutex_);
+  bool rest_with_another(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void stop_resting(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   /// When operations that back off are tried again.
   [[nodiscard]] Deadline next_retry() noexcept BATON_REQUIRES(mutex_);

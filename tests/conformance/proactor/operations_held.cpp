@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -212,6 +213,62 @@ TEST_P(Held, shortage_costs_little) {
   for (Probe* probe : {&one, &two, &three, &connect}) finish(*probe);
   for (Probe* probe : {&one, &two, &three}) {
     if (!probe->failed()) Fd{probe->accepted()}.reset();
+  }
+}
+
+// A pause tells one client, however many accepts are pending. The others wait, and may be accepted
+// yet. A pause is never short, so a slow machine allows for more.
+TEST_P(Held, each_pause_of_a_listener_turns_one_client_away) {
+  constexpr int count = 16;
+  Endpoint endpoint = Endpoint::loopback(0);
+  Fd listening = listener(endpoint);
+  Handle* const acceptor = adopt(listening, HandleKind::listener);
+  Probe& before = plain(OperationKind::accept, acceptor);
+  start(before);
+  run_for(1ms);  // everything the proactor opens late is open
+  proactor().cancel(before);
+  finish(before);
+  std::vector<Fd> clients;
+  for (int i = 0; i < count; ++i) {
+    clients.emplace_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  }
+  rlimit saved{};
+  ::getrlimit(RLIMIT_NOFILE, &saved);
+  {
+    const Fd next = ::dup(2);
+    const rlimit none{static_cast<rlim_t>(next.get()), saved.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  std::vector<Probe*> accepts;
+  for (int i = 0; i < count; ++i) {
+    accepts.push_back(&plain(OperationKind::accept, acceptor));
+    start(*accepts.back());
+  }
+  const Deadline begin = proactor().now();
+  for (const Fd& client : clients) {
+    const auto* const address = static_cast<const sockaddr*>(endpoint.data());
+    EXPECT_EQ(::connect(client.get(), address, endpoint.size()), 0);
+  }
+  const auto turned_away = [&] {
+    char byte = 0;
+    return std::count_if(clients.begin(), clients.end(), [&byte](const Fd& client) {
+      return ::recv(client.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    });
+  };
+  run([&] { return turned_away() >= 3; });
+  const auto found = turned_away();
+  std::ptrdiff_t allowed = 1;
+  for (Duration pause = 10ms, over = pause; begin.ns() + over.count() <= proactor().now().ns();
+       over += pause) {
+    ++allowed;
+    if (pause < 1s) pause *= 2;
+  }
+  EXPECT_LE(found, allowed);
+  ::setrlimit(RLIMIT_NOFILE, &saved);
+  proactor().cancel_all();
+  for (Probe* const accept : accepts) {
+    finish(*accept);
+    if (!accept->failed()) Fd{accept->accepted()}.reset();
   }
 }
 

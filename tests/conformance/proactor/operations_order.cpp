@@ -1,5 +1,7 @@
 // Rule 3: the order of one handle's operations, and the independence of its two directions (P-18,
 // P-19).
+#include <poll.h>
+
 #include <thread>
 
 #include "operations.hpp"
@@ -166,6 +168,62 @@ TEST_P(Order, reads_and_writes_of_one_handle_are_independent) {
   finish(write);
   EXPECT_EQ(receive(pair.peer.get(), 4), "late");
   EXPECT_FALSE(waiting.done());
+}
+
+// There is room for a few bytes long before the system reports any.
+TEST_P(Order, a_wait_for_readiness_holds_up_nothing) {
+  for (const int interest : {int{Operation::writable}, Operation::readable | Operation::writable}) {
+    Pair pair = unix_pair();
+    const int raw = pair.ours.get();
+    const std::string block(512, 'x');
+    std::size_t filled = 0;
+    for (pollfd room{raw, POLLOUT, 0}; ::poll(&room, 1, 0) > 0; filled += block.size()) {
+      ASSERT_EQ(::send(raw, block.data(), block.size(), MSG_DONTWAIT), 512);
+    }
+    Handle* const handle = adopt(pair.ours);
+    Probe& wait = plain(OperationKind::wait_ready, handle, static_cast<std::uint16_t>(interest));
+    start(wait);
+    Probe& write = writing(handle, memory("data"), Operation::exactly);
+    finish(write);
+    EXPECT_FALSE(write.failed()) << write.error().message();
+    std::string nothing;
+    Probe& empty = writing(handle, nothing, Operation::exactly);
+    finish(empty);
+    EXPECT_FALSE(empty.failed()) << empty.error().message();
+    Probe& end = plain(OperationKind::shutdown, handle);
+    finish(end);
+    EXPECT_FALSE(end.failed()) << end.error().message();
+    EXPECT_TRUE(wait.is_pending());
+    EXPECT_EQ(receive_rest(pair.peer.get()).size(), filled + 4);
+    finish(wait);
+    EXPECT_FALSE(wait.failed()) << wait.error().message();
+  }
+}
+
+// Only a part of it goes at once; the rest goes when there is room.
+TEST_P(Order, a_write_behind_a_wait_for_readiness_goes_on) {
+  Pair pair = unix_pair();
+  const int raw = pair.ours.get();
+  Handle* const handle = adopt(pair.ours);
+  const std::size_t filled = fill(raw);
+  Probe& wait = plain(OperationKind::wait_ready, handle, Operation::writable);
+  start(wait);
+  std::string& text = memory(pattern(1 << 20));
+  Probe& write = writing(handle, text, Operation::exactly);
+  Probe& behind = writing(handle, memory("behind"), Operation::exactly);
+  start(write);
+  start(behind);
+  std::string received;
+  run([&] {
+    char part[65'536];
+    for (ssize_t size; (size = ::recv(pair.peer.get(), part, sizeof(part), MSG_DONTWAIT)) > 0;) {
+      received.append(part, static_cast<std::size_t>(size));
+    }
+    return received.size() == filled + text.size() + 6 && write.done() && behind.done();
+  });
+  EXPECT_EQ(received.substr(filled), text + "behind");
+  finish(wait);
+  EXPECT_FALSE(wait.failed()) << wait.error().message();
 }
 
 }  // namespace

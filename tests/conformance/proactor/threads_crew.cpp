@@ -96,6 +96,30 @@ TEST_P(Crews, every_connection_is_served) {
   }
 }
 
+// The thread is in a turn of its home alone, whose handler takes another lane by a call of its own,
+// or finds that it has to wait for that.
+TEST_P(Crews, a_lane_that_a_nested_call_has_seen_is_served_afterwards) {
+  use_lanes(2);
+  std::atomic<int> ran{0};
+  std::atomic<bool> returned{false};
+  run(1);
+  post([&] { ++ran; }, Notify::strong, Home{0});
+  wait_until([&] { return ran == 1 && are_asleep(1); });
+  const auto body = [&] {
+    post([&] { ++ran; }, Notify::strong, Home{1});
+    proactor().poll();
+    returned = true;
+  };
+  post(body, Notify::strong, Home{0});
+  wait_until([&] { return ran == 2 && returned; });
+  for (int i = 3; i < 6; ++i) {
+    wait_until([&] { return are_asleep(1); });
+    post([&] { ++ran; }, Notify::strong, Home{1});
+    wait_until([&] { return ran == i; });
+  }
+  stop();
+}
+
 TEST_P(Crews, a_thread_too_many_stands_by_and_takes_over) {
   use_lanes(2);
   std::vector<Peer> sessions = sessions_in_all_lanes(1);

@@ -2,6 +2,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -344,6 +345,43 @@ TEST_P(Strands, span_lanes) {
   }
   wait_until([&] { return inside.ran == rounds * static_cast<int>(lanes); });
   EXPECT_EQ(inside.overlaps, 0);
+}
+
+// Each is run by a thread of its own proactor.
+TEST_P(Strands, of_two_proactors_exclude_each_other) {
+  use(lanes);
+  const std::unique_ptr<Proactor> second = open(lanes);
+  Strand strand{proactor()};
+  Inside inside;
+  inside.strand = &strand;
+  std::atomic<int> elsewhere{0};
+  constexpr std::uint32_t count = 1'000 / slowness;
+  Proactor* const homes[] = {&proactor(), second.get()};
+  struct Visit {
+    Inside& inside;
+    std::atomic<int>& elsewhere;
+    Proactor& home;
+  } visits[] = {{inside, elsewhere, *homes[0]}, {inside, elsewhere, *homes[1]}};
+  std::vector<Operation*> members;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    members.push_back(&member(strand, inside, i));
+    members.back()->set_handler([visit = &visits[i % 2]](Operation& self) {
+      if (visit->home.current_lane() >= visit->home.lanes()) ++visit->elsewhere;
+      visit->inside.visit(self);
+    });
+  }
+  run(lanes);
+  Runners others{*second, lanes};
+  for (std::uint32_t i = 0; i < count; ++i) ASSERT_FALSE(homes[i % 2]->post(*members[i]));
+  wait_until([&] {
+    return std::none_of(members.begin(), members.end(),
+                        [](const Operation* each) { return each->is_pending(); });
+  });
+  wait_until([&] { return inside.ran == count; });
+  EXPECT_EQ(inside.overlaps, 0);
+  EXPECT_EQ(elsewhere, 0);
+  others.stop();
+  stop();
 }
 
 BATON_CONFORMANCE_SOCKET_SUITE(Strands);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -329,6 +330,43 @@ TEST_F(Forms, a_result_is_taken_once) {
   EXPECT_EQ(acceptor.take(accept).error(), errc::handle_closed);
   EXPECT_TRUE(connector.take(connect));
   EXPECT_EQ(connector.take(connect).error(), errc::handle_closed);
+}
+
+TEST_F(Forms, what_has_accepted_nothing_gives_no_connection) {
+  auto acceptor = Acceptor::listen(proactor_, Endpoint::loopback(0)).value();
+  Operation operation;
+  EXPECT_EQ(acceptor.take(operation).error(), errc::handle_closed) << "never started";
+  ASSERT_FALSE(acceptor.accept(operation, [](Operation&) {}));
+  EXPECT_EQ(acceptor.take(operation).error(), errc::handle_closed) << "pending";
+  acceptor.cancel();
+  while (operation.is_pending()) proactor_.run_one();
+  EXPECT_EQ(acceptor.take(operation).error(), std::errc::operation_canceled);
+  ASSERT_FALSE(proactor_.start_timer(operation, Deadline::immediately()));
+  while (operation.is_pending()) proactor_.run_one();
+  EXPECT_EQ(acceptor.take(operation).error(), errc::handle_closed) << "not an accept";
+}
+
+// As large, and as strictly aligned, as the bound allows.
+struct alignas(std::max_align_t) Largest {
+  std::array<std::byte, limits::cached_handler_size - sizeof(int*)> bytes{};
+  int* done;
+  void operator()(Operation&) const { ++*done; }
+};
+static_assert(sizeof(Largest) == limits::cached_handler_size);
+
+TEST_F(Forms, every_form_takes_the_largest_handler) {
+  auto acceptor = Acceptor::listen(proactor_, Endpoint::loopback(0)).value();
+  const Endpoint where = acceptor.local_endpoint().value();
+  Connector connector{proactor_};
+  BufferPool pool{8, 1};
+  auto ends = StreamSocket::pair(proactor_).value();
+  int done = 0;
+  const Largest handler{.bytes = {}, .done = &done};
+  ASSERT_FALSE(acceptor.accept(handler));
+  ASSERT_FALSE(connector.connect(where, handler));
+  ASSERT_FALSE(ends.first.read_pooled(pool, handler));
+  ASSERT_FALSE(ends.second.write(std::string_view{"x"}, handler));
+  while (done < 4) proactor_.run_one();
 }
 
 TEST_F(Forms, a_deadline_of_a_pending_operation_is_not_changed_behind_the_proactor) {
