@@ -2,7 +2,8 @@
 // sync, a blocking connect or close. Jobs are operations, linked as they are.
 //
 // Lazy: a thread starts when a job finds none idle, up to the bound; a program that never gives
-// one has no second thread. Workers take no signals (System::thread_start blocks them all), so none
+// one has no second thread. A caller that must not allocate (baton_poll) starts none: its job waits
+// for a worker. Workers take no signals (System::thread_start blocks them all), so none
 // of their calls ends with EINTR on the program's behalf.
 //
 // A finished operation goes to a list; the worker that finds it empty calls
@@ -74,6 +75,7 @@ class WorkerPool {
 
   static void enter(void* self) noexcept { static_cast<WorkerPool*>(self)->run(); }
   void run() noexcept;
+  void do_it_here(Operation& operation) noexcept;
   Operation* next_job() noexcept BATON_REQUIRES(mutex_);
   void give(Operation& operation) noexcept;
   int start_thread() noexcept BATON_REQUIRES(mutex_);
