@@ -239,6 +239,8 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
   } else if (tenths_of_wait(request) == 0) {
     moved = read_now(request);
     finish(request, moved < 0 ? errno : 0, moved);
+  } else if (driven_by_callers() && !ensure_handle(file)) {
+    finish(request, EAGAIN, -1);  // later the timer's handler might need it, and must not allocate
   } else if (request.after_direct != 0) {
     library_.wait_for_direct(1);
     request.run_next = after_direct_;
