@@ -34,11 +34,11 @@ bool is_dedicated(const ProcessorConfig& processor) {
   return processor.mode == baton::Mode::dedicated;
 }
 /// Whether driving allocates: the driving thread makes room for starts of others, or the engine
-/// keeps copies.
+/// keeps copies, or it starts requests of the C library, which starts threads for them.
 bool drives_with_memory(const ProcessorConfig& processor) {
   return is_per_thread(processor) ||
          (!is_dedicated(processor) && processor.start == baton::StartRule::leader_only) ||
-         processor.debug || processor.engine == "chaos";
+         processor.debug || processor.engine == "chaos" || processor.engine == "posix_aio";
 }
 bool any_of(const Config& config, bool (*has)(const ProcessorConfig&)) {
   return std::any_of(config.processors.begin(), config.processors.end(), has);
@@ -89,12 +89,12 @@ Result<baton_proactor*, Failure> open(const baton_config* given) {
 
 baton_proactor::baton_proactor(Config config, std::uint32_t slot_count, std::size_t stride)
     : completion_size(stride),
-      driving_allocates(any_of(config, drives_with_memory)),
       per_thread(any_of(config, is_per_thread)),
       system(baton::os::or_real(config.system)),
       slots(slot_count),
       process(system.getpid()),
       proactor(std::move(config)),
+      driving_allocates(any_of(proactor.config(), drives_with_memory)),
       handles(system) {
   wake.set_completion(baton::capi::woken, this);
 }

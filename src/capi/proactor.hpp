@@ -24,8 +24,6 @@ struct baton_proactor {
 
   // In this order: the proactor goes first, and runs the remaining completions into the slots.
   const std::size_t completion_size;
-  /// Driving may allocate or free, so a signal handler must not drive.
-  const bool driving_allocates;
   const bool per_thread;
   const baton::os::System& system;
   baton::capi::SlotTable slots;
@@ -35,6 +33,8 @@ struct baton_proactor {
   std::atomic<std::uint32_t> drivers{0};
   pid_t process;
   baton::Proactor proactor;
+  /// Driving may allocate or free, so a signal handler must not drive.
+  const bool driving_allocates;
   baton::capi::HandleNames handles;
 };
 

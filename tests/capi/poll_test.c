@@ -113,23 +113,60 @@ static void streams(struct books* books) {
   for (i = 0; i < connections; ++i) close(ends[i][1]);
 }
 
-static void files(struct books* books) {
-  static char data[4096];
+static baton_handle open_file(struct books* books) {
   char path[] = "/tmp/baton-capi-XXXXXX";
   const int descriptor = mkstemp(path);
-  baton_handle file;
-  int i;
   CHECK(descriptor >= 0);
   unlink(path);
-  file = adopt(books->proactor, descriptor, BATON_FILE);
-  for (i = 0; i < 64; ++i) {
-    baton_operation write_one = transfer(BATON_WRITE_FILE, file, 2, data, sizeof data);
-    write_one.offset = (uint64_t)i * sizeof data;
-    start_and_poll(books, write_one);
+  return adopt(books->proactor, descriptor, BATON_FILE);
+}
+
+static baton_operation write_page(baton_handle file, int page) {
+  static char data[4096];
+  baton_operation made = transfer(BATON_WRITE_FILE, file, 2, data, sizeof data);
+  made.offset = (uint64_t)page * sizeof data;
+  return made;
+}
+
+/* With started_max=3 the proactor's first operation of a file begins in a poll. */
+static void file_behind_streams(struct books* books) {
+  const baton_handle file = open_file(books);
+  char bytes[3];
+  int ends[3][2];
+  int i;
+  for (i = 0; i < 3; ++i) {
+    CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends[i]), 0);
+    start_and_poll(
+        books, transfer(BATON_READ_STREAM, adopt(books->proactor, ends[i][0], BATON_STREAM_SOCKET),
+                        1, &bytes[i], 1));
   }
+  start_and_poll(books, write_page(file, 0));
+  for (i = 0; i < 3; ++i) CHECK_EQUAL(write(ends[i][1], "x", 1), 1);
+  poll_all(books);
+  for (i = 0; i < 3; ++i) close(ends[i][1]);
+}
+
+static void files(struct books* books) {
+  const baton_handle file = open_file(books);
+  int i;
+  for (i = 0; i < 64; ++i) start_and_poll(books, write_page(file, i));
   poll_all(books);
   start_and_poll(books, operation(BATON_SYNC_FILE, file, 3));
   poll_all(books);
+}
+
+/* Writes that are behind a sync begin together, in a poll. */
+static void files_behind_a_sync(struct books* books) {
+  const baton_handle file = open_file(books);
+  int round;
+  int i;
+  for (round = 0; round < 20; ++round) {
+    for (i = 0; i < 8; ++i) {
+      start(books->proactor, i == 1 ? operation(BATON_SYNC_FILE, file, 3) : write_page(file, i));
+      ++books->pending;
+    }
+    poll_all(books);
+  }
 }
 
 static void timers_posts_and_accepts(struct books* books) {
@@ -195,7 +232,7 @@ static const struct {
     {"operations=stream+accept+connect+datagram,engine=emulated;operations=file,engine=linux_aio",
      0},
     {"operations=stream+accept+connect+datagram,engine=emulated;operations=file,engine=posix_aio",
-     0},
+     1},
     {"engine=emulated,mode=per_thread,threads=1", 1},
     {"engine=io_uring,mode=per_thread,threads=1", 1},
     {"engine=emulated,start=leader_only", 1},
@@ -225,6 +262,8 @@ static void visit(const char* text, int refused) {
     CHECK_EQUAL(baton_pool_open(64, connections, &books.pool), 0);
     counted = 0;
     streams(&books);
+    file_behind_streams(&books);
+    files_behind_a_sync(&books);
     files(&books);
     timers_posts_and_accepts(&books);
     cancels(&books);

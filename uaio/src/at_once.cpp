@@ -112,14 +112,14 @@ bool get_size_limit(rlimit& limit) noexcept {
 #endif
 }
 
+}  // namespace
+
 bool is_stream(int fildes) noexcept {
   struct stat status{};
   if (::fstat(fildes, &status) != 0) return false;
   if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode)) return false;
   return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || !has_position(fildes);
 }
-
-}  // namespace
 
 bool has_position(int fildes) noexcept {
   return ::lseek(fildes, 0, SEEK_CUR) >= 0 &&
@@ -152,7 +152,9 @@ AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordere
   // The kernel takes -1 for the file's own position.
   if (transfer.offset < 0 || (transfer.flags & O_DIRECT) != 0) return {};
   if (reads(transfer.action)) {
-    return transfer.bytes <= patience * options.inline_read ? read_file(transfer) : AtOnce{};
+    // preadv2 of no bytes checks nothing; the read() of a directory is an error.
+    const bool fits = transfer.bytes != 0 && transfer.bytes <= patience * options.inline_read;
+    return fits ? read_file(transfer) : AtOnce{};
   }
   if (transfer.bytes > patience * options.inline_write ||
       (transfer.flags & (O_SYNC | O_DSYNC)) != 0) {

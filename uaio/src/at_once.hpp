@@ -39,6 +39,8 @@ AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordere
 /// Whether transfers have an offset. On terminals and pipes they have none; an eventfd allows
 /// lseek, but no transfer at an offset.
 bool has_position(int fildes) noexcept;
+/// An open file whose transfers have no offset.
+bool is_stream(int fildes) noexcept;
 
 /// Several transfers that are adjacent in the file by one call: reads of cached data, or buffered
 /// writes. Returns how many bytes were moved; the caller tries the remaining and failed ones

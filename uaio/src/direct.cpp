@@ -45,9 +45,10 @@ void* closed_page() noexcept {
   return page;
 }
 
-/// It cannot be done without waiting.
+/// It cannot be done without waiting. ESPIPE: the number now belongs to a socket, which has no
+/// places.
 bool is_refusal(const io_event& event) noexcept {
-  return event.res == -EAGAIN || event.res == -EOPNOTSUPP;
+  return event.res == -EAGAIN || event.res == -EOPNOTSUPP || event.res == -ESPIPE;
 }
 
 /// Less was moved than requested. It is the end of the file or of the disk; or the number now

@@ -28,7 +28,10 @@ int timer_signal = 0;
 
 void on_timer(int) {
   const int saved = errno;
-  Library::get().tick();
+  {
+    const InTimer in_timer;
+    Library::get().tick();
+  }
   errno = saved;
 }
 

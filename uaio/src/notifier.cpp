@@ -49,7 +49,7 @@ void Notifier::tell(const Notification& note) noexcept {
   if (is_callback && note.function == nullptr) return;
   Postponed& late = is_callback ? late_callbacks_ : late_signals_;
   // Waiting signals go first.
-  const bool waits = is_callback ? has_own_table() : late.has_waiting();
+  const bool waits = is_callback ? has_own_table() || in_timer() : late.has_waiting();
   const int error = waits ? EAGAIN : (is_callback ? call(note) : queue_signal(note));
   // Any other error is permanent (no such signal, invalid attributes): it cannot be sent.
   if (error != EAGAIN) return;
@@ -89,15 +89,21 @@ int Notifier::call(const Notification& note) noexcept {
   }
   int state = PTHREAD_CREATE_JOINABLE;
   pthread_attr_getdetachstate(attributes, &state);
+  const bool joinable = state == PTHREAD_CREATE_JOINABLE;
   pthread_t thread{};
-  const int error = pthread_create(&thread, attributes, run_callback, node);
+  const int error =
+      pthread_create(&thread, attributes, joinable ? run_joinable_callback : run_callback, node);
   if (attributes == &detached) pthread_attr_destroy(&detached);
-  if (error != 0) {
-    give_request(*node);
-  } else if (state == PTHREAD_CREATE_JOINABLE) {
-    pthread_detach(thread);
-  }
+  if (error != 0) give_request(*node);
   return error;
+}
+
+// The thread detaches itself, unless the callback has done so, or another thread is joining it. Its
+// maker cannot: it may be gone by then, and its memory another thread's.
+void* Notifier::run_joinable_callback(void* request) {
+  run_callback(request);
+  pthread_detach(pthread_self());
+  return nullptr;
 }
 
 // The callback may end its thread (pthread_exit), which unwinds through here, so there must be no
@@ -147,7 +153,7 @@ void Postponed::put_by(const Notification& note) noexcept {
 }
 
 void Postponed::look() noexcept {
-  if (!has_waiting() || ensure_thread()) return;
+  if (!has_waiting() || ensure_thread() || (!in_order_ && in_timer())) return;
   const SignalsBlocked blocked;
   try_again();
 }
@@ -172,9 +178,10 @@ bool Postponed::try_again() noexcept {
   return some;
 }
 
-/// A keeper starts none: the callbacks would have its table.
+/// A keeper starts none: the callbacks would have its table. Neither does the timer's handler.
 bool Postponed::ensure_thread() noexcept {
   if (thread_.load(std::memory_order_acquire)) return true;
+  if (in_timer()) return false;
   const Locked locked{mutex_};
   if (thread_.load(std::memory_order_relaxed)) return true;
   if (!in_order_ && has_own_table()) return false;

@@ -11,7 +11,8 @@
 // A new thread shares the table of descriptors of the thread that makes it. A keeper has its own
 // table, in which a callback would write to other files than the program's. So a keeper leaves
 // callbacks to the thread here, which a thread of the program starts before the first request with
-// a callback; a request without it is refused (EAGAIN).
+// a callback; a request without it is refused (EAGAIN). So does the timer's handler (mode=single),
+// which may have interrupted malloc.
 #pragma once
 
 #include <pthread.h>
@@ -101,6 +102,7 @@ class Notifier {
   static int queue_signal(const Notification& note) noexcept;
   static int call(const Notification& note) noexcept;
   static void* run_callback(void* request);
+  static void* run_joinable_callback(void* request);
 
   Postponed late_signals_{queue_signal, true};
   // In any order: the thread of one may never fit.

@@ -104,10 +104,19 @@ int error_of_listener(const Request& request, const struct stat& status) noexcep
   return ::recv(native, &nothing, sizeof(nothing), MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
-/// read() of 0 bytes takes no datagram and waits for none.
-bool reads_nothing(const Request& request) noexcept {
-  return request.descriptor->kind == baton::HandleKind::datagram_socket && reads(request.action) &&
-         request.size == 0;
+/// read() or write() of no bytes. They wait for nothing, but some files answer with an error, which
+/// an engine would not meet. False: it is an empty datagram, and has to wait.
+bool moves_nothing(const Request& request, const struct stat& status, ssize_t& moved) noexcept {
+  if (syncs(request.action) || is_vectored(request.action) || request.size != 0) return false;
+  const int native = request.descriptor->native;
+  if (reads(request.action)) {
+    moved = ::read(native, request.data, 0);
+  } else if (S_ISSOCK(status.st_mode)) {
+    moved = ::send(native, request.data, 0, MSG_DONTWAIT | MSG_NOSIGNAL);
+  } else {
+    moved = ::write(native, request.data, 0);
+  }
+  return moved >= 0 || errno != EAGAIN;
 }
 
 /// The time that the program has set by SO_RCVTIMEO or SO_SNDTIMEO, after which reads and writes
@@ -224,8 +233,8 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
   ssize_t moved = 0;
   if (syncs(request.action) && file.kind != baton::HandleKind::file) {
     finish(request, EINVAL, -1);
-  } else if (reads_nothing(request)) {
-    finish(request, 0, 0);
+  } else if (moves_nothing(request, status, moved)) {
+    finish(request, moved < 0 ? errno : 0, moved);
   } else if (reads_in_background(request, status)) {
     finish(request, EIO, -1);
   } else if (const int error = error_of_listener(request, status); error != 0) {
@@ -239,6 +248,8 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
   } else if (tenths_of_wait(request) == 0) {
     moved = read_now(request);
     finish(request, moved < 0 ? errno : 0, moved);
+  } else if (driven_by_callers() && !ensure_handle(file)) {
+    finish(request, EAGAIN, -1);  // later the timer's handler might need it, and must not allocate
   } else if (request.after_direct != 0) {
     library_.wait_for_direct(1);
     request.run_next = after_direct_;

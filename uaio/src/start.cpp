@@ -43,13 +43,12 @@ bool access_allows(int flags, Action action) noexcept {
   return reads(action) ? access != O_WRONLY : access != O_RDONLY;
 }
 
-/// A file with a position cannot have a negative offset.
+/// A file with a position cannot have a negative offset. `flags` < 0: there is no such file.
 bool is_bad_offset(int fildes, int flags, Action action, off_t offset) noexcept {
   if (offset >= 0 || syncs(action)) return false;
-  if (writes(action) && (flags & O_APPEND) != 0) return false;  // the offset is ignored
-  struct stat status{};
-  if (::fstat(fildes, &status) != 0) return true;
-  return S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode);
+  // The offset is ignored.
+  if (flags >= 0 && writes(action) && (flags & O_APPEND) != 0) return false;
+  return !is_stream(fildes);
 }
 
 /// As in the system's library, this is the only error of the call itself.
@@ -61,10 +60,11 @@ bool has_valid_priority(const aiocb& block, Action action) noexcept {
 /// 0 or an errno; on success `transfer` is filled in.
 int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
   const int flags = ::fcntl(block.aio_fildes, F_GETFL);
+  // As in pread, the offset first.
+  if (is_bad_offset(block.aio_fildes, flags, action, block.aio_offset)) return EINVAL;
   if (flags < 0 || !access_allows(flags, action)) return EBADF;
   const ssize_t bytes = syncs(action) ? 0 : bytes_of(block, action);
   if (bytes < 0) return EINVAL;
-  if (is_bad_offset(block.aio_fildes, flags, action, block.aio_offset)) return EINVAL;
   transfer = {block.aio_fildes,
               flags,
               action,

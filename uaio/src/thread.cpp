@@ -21,6 +21,7 @@ std::size_t taken_stack = 0;
 std::atomic<pid_t> process{0};
 // Signal handlers use it, too, so its memory exists from the beginning.
 [[gnu::tls_model("initial-exec")]] thread_local bool own_table = false;
+[[gnu::tls_model("initial-exec")]] thread_local bool timer = false;
 
 }  // namespace
 
@@ -30,6 +31,11 @@ bool is_own_process() noexcept { return ::getpid() == own_process(); }
 
 bool has_own_table() noexcept { return own_table; }
 void note_own_table() noexcept { own_table = true; }
+
+// No second one interrupts the handler: it blocks all signals.
+bool in_timer() noexcept { return timer; }
+InTimer::InTimer() noexcept { timer = true; }
+InTimer::~InTimer() { timer = false; }
 
 void measure_stacks() noexcept {
   using MinimumOf = std::size_t (*)(const pthread_attr_t*);

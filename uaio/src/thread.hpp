@@ -38,5 +38,15 @@ bool thread_fits() noexcept;
 /// The calling thread has a table of descriptors of its own, and so would a thread that it makes.
 bool has_own_table() noexcept;
 void note_own_table() noexcept;
+/// The calling thread is in the timer's handler (mode=single), which may have interrupted malloc or
+/// pthread_create. Starting a thread would need their locks.
+bool in_timer() noexcept;
+class InTimer {
+ public:
+  InTimer() noexcept;
+  ~InTimer();
+  InTimer(const InTimer&) = delete;
+  InTimer& operator=(const InTimer&) = delete;
+};
 
 }  // namespace uaio

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/assert.hpp"
+#include "base/no_allocation.hpp"
 
 namespace baton::engines {
 namespace {
@@ -34,13 +35,18 @@ WorkerPool::~WorkerPool() {
 }
 
 int WorkerPool::submit(Operation& operation) noexcept {
+  const bool may_start = !NoAllocation::now();
+  if (!may_start && threads() == 0) {
+    do_it_here(operation);
+    return 0;
+  }
   bool wake = false;
   {
     os::LockGuard guard{mutex_, system_};
     BATON_ASSERT(!stopping_);
     // Each idle worker takes one queued job; another thread helps only beyond that.
     const std::uint32_t threads = threads_count_.load(std::memory_order_relaxed);
-    if (queue_.size() >= threads - working_ && threads < threads_max_) {
+    if (may_start && queue_.size() >= threads - working_ && threads < threads_max_) {
       const int error = start_thread();
       if (error != 0 && threads == 0) return error;
     }
@@ -53,6 +59,13 @@ int WorkerPool::submit(Operation& operation) noexcept {
   jobs_.fetch_add(1, std::memory_order_relaxed);
   if (wake) system_.futex_wake(&event_, 1);
   return 0;
+}
+
+// The thread must not allocate, and there is no worker yet: the job may block it.
+void WorkerPool::do_it_here(Operation& operation) noexcept {
+  jobs_.fetch_add(1, std::memory_order_relaxed);
+  client_.work(operation);
+  give(operation);
 }
 
 int WorkerPool::start_thread() noexcept {

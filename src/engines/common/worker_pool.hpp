@@ -2,8 +2,9 @@
 // sync, a blocking connect or close. Jobs are operations, linked through themselves.
 //
 // Lazy: a thread starts when a job finds none idle, up to the bound; a program without jobs has no
-// second thread. Workers take no signals (System::thread_start blocks them all), so a signal to the
-// program never interrupts their calls (EINTR).
+// second thread. A caller that must not allocate (baton_poll) starts none: its job waits for a
+// worker. Workers take no signals (System::thread_start blocks them all), so a signal to the program
+// never interrupts their calls (EINTR).
 //
 // A finished operation goes to a list; the worker that finds it empty calls
 // Client::workers_finished once, which interrupts the engine's wait. A queued job can be removed
@@ -75,6 +76,7 @@ class WorkerPool {
 
   static void enter(void* self) noexcept { static_cast<WorkerPool*>(self)->run(); }
   void run() noexcept;
+  void do_it_here(Operation& operation) noexcept;
   Operation* next_job() noexcept BATON_REQUIRES(mutex_);
   void give(Operation& operation) noexcept;
   int start_thread() noexcept BATON_REQUIRES(mutex_);

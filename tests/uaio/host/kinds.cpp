@@ -282,6 +282,34 @@ HOST_CASE(nothing_is_read_of_a_datagram, "kinds of files") {
     CHECK(::recv(ends[0], &byte, 1, MSG_DONTWAIT) == 1);
   }
 }
+// The call is made all the same, and some files answer it with an error.
+HOST_CASE(transfers_of_nothing_are_made, "kinds of files") {
+  int ends[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  ::close(ends[1]);
+  const int counter = ::eventfd(0, 0);
+  const int folder = ::open(host::folder().c_str(), O_RDONLY | O_DIRECTORY);
+  const struct {
+    int file;
+    int (*start)(aiocb*);
+    int error;
+  } wrong[] = {{ends[0], aio_write, EPIPE},
+               {counter, aio_read, EINVAL},
+               {counter, aio_write, EINVAL},
+               {folder, aio_read, EISDIR}};
+  char byte = 0;
+  for (const auto& each : wrong) {
+    aiocb block = host::request(each.file, &byte, 0);
+    CHECK(each.start(&block) == 0);
+    CHECK(host::finish(block) == -1 && errno == each.error);
+  }
+  const int file = host::temporary(0, 64);
+  Pipe pipe;
+  for (const int each : {file, pipe.in()}) {
+    aiocb write = host::request(each, &byte, 0);
+    CHECK(aio_write(&write) == 0 && host::finish(write) == 0);
+  }
+}
 // As read() does in a thread that has SIGTTIN blocked.
 // With a connection that waits to be accepted, too.
 HOST_CASE(socket_that_listens_is_not_read, "kinds of files") {

@@ -93,6 +93,19 @@ HOST_CASE(reused_number_writes_all_to_a_socket, "descriptors") {
   give_number(number, ends[1]);
   writes_all(number, ends[0]);
 }
+// A socket has no places; an offset is ignored.
+HOST_CASE(reused_number_reads_a_socket_at_a_place, "descriptors") {
+  for (const int flags : {0, int{SOCK_NONBLOCK}}) {
+    const int number = direct_number();
+    int ends[2];
+    CHECK(::socketpair(AF_UNIX, SOCK_STREAM | flags, 0, ends) == 0);
+    give_number(number, ends[1]);
+    CHECK(::write(ends[0], "s", 1) == 1);
+    char byte = 0;
+    aiocb read = host::request(number, &byte, 1, 4'096);
+    CHECK(aio_read(&read) == 0 && host::finish(read) == 1 && byte == 's');
+  }
+}
 // The flags of a pipe of packets have O_DIRECT, too.
 HOST_CASE(reused_number_writes_all_in_packets, "descriptors") {
   const int number = direct_number();
@@ -159,6 +172,16 @@ HOST_CASE(reused_number_keeps_the_order_of_a_list, "order") {
   }
   CHECK(lio_listio(LIO_WAIT, list, 3, nullptr) == 0);
   CHECK(::read(pipe.out(), page, 2) == 2 && page[0] == '1' && page[1] == '2');
+}
+HOST_CASE(reused_number_cannot_be_read, "answers") {
+  const int number = direct_number();
+  const int file = host::temporary(0, 64);
+  give_number(number, ::open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_WRONLY));
+  char byte = 0;
+  for (const std::size_t size : {0U, 1U}) {
+    aiocb read = host::request(number, &byte, size);
+    CHECK(aio_read(&read) == 0 && host::finish(read) == -1 && errno == EBADF);
+  }
 }
 HOST_CASE(reused_number_of_a_busy_stream_answers_again, "descriptors") {
   host::end_in_time();

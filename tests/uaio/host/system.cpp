@@ -338,6 +338,17 @@ HOST_CASE(bad_place_is_the_requests_error, "answers") {
   CHECK(aio_read(&read) == 0);
   CHECK(host::finish(read) == -1 && errno == EINVAL);
 }
+// As in pread(), the place is looked at before the descriptor.
+HOST_CASE(bad_place_of_a_bad_descriptor, "answers") {
+  char byte = 0;
+  for (const int fildes : {987'654, ::open("/dev/null", O_RDONLY), ::open("/dev/null", O_RDWR)}) {
+    for (const std::size_t size : {1U, 0U}) {
+      aiocb write = host::request(fildes, &byte, size, -5);
+      CHECK(aio_write(&write) == 0);
+      CHECK(host::finish(write) == -1 && errno == EINVAL);
+    }
+  }
+}
 HOST_CASE(bad_descriptor_is_notified, "answers") {
   sigset_t set;
   sigemptyset(&set);

@@ -336,6 +336,55 @@ HOST_CASE(callbacks_have_no_signal_blocked, "callbacks") {
   host::until([] { return blocked >= 0; });
   CHECK(blocked == 0);
 }
+// A thread that ends gives its memory to the next one. A library that detaches it too late detaches
+// that one, and the program cannot join it.
+HOST_CASE(callback_detaches_its_thread, "callbacks") {
+  static std::atomic<int> called{0};
+  static std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([] {
+      while (!over) {
+        pthread_t thread;
+        CHECK(
+            pthread_create(&thread, nullptr, [](void*) -> void* { return nullptr; }, nullptr) == 0);
+        CHECK(pthread_join(thread, nullptr) == 0);
+      }
+    });
+  }
+  pthread_attr_t joinable;
+  pthread_attr_init(&joinable);
+  const int file = host::temporary(0, 64);
+  char byte = 0;
+  for (int i = 0; i < 25 * host::rounds(); ++i) {
+    aiocb read = host::request(file, &byte, 1);
+    const auto detach = [](sigval) {
+      CHECK(pthread_detach(pthread_self()) == 0);
+      ++called;
+    };
+    detach_from(read, detach, nullptr, &joinable);
+    CHECK(aio_read(&read) == 0 && host::finish(read) == 1);
+    host::until([i] { return called == i + 1; });
+  }
+  over = true;
+  for (std::thread& each : threads) each.join();
+}
+// Wherever the program is, also in malloc, whose locks a new thread needs.
+HOST_CASE(callbacks_while_memory_is_allocated, "callbacks") {
+  static std::atomic<int> called{0};
+  host::end_in_time();
+  Pipe pipe;
+  for (int i = 0; i < 2 * host::rounds(); ++i) {
+    aiocb read = host::request(pipe.out(), &global_byte, 1);
+    detach_from(read, [](sigval) { ++called; }, nullptr, nullptr);
+    CHECK(aio_read(&read) == 0 && ::write(pipe.in(), "m", 1) == 1);
+    for (std::size_t size = 1'000; called == i; size = size % 30'000 + 991) {
+      void* volatile blocks[] = {std::malloc(size), std::malloc(31'000 - size)};
+      for (void* const each : blocks) std::free(each);
+    }
+    CHECK(host::finish(read) == 1);
+  }
+}
 HOST_CASE(no_thread_for_a_callback, "limits") {
   if (::geteuid() != 0 && ::getuid() == 0) host::skip("needs another user");
   Pipe pipe;
