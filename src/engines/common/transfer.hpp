@@ -37,6 +37,9 @@ inline std::span<iovec> datagram_pieces(const Operation& operation, iovec& singl
 /// Bytes not yet moved.
 std::size_t remaining_bytes(const Operation& operation) noexcept;
 
+/// What is left begins behind the start of a buffer.
+[[nodiscard]] bool goes_on_within_a_buffer(const Operation& operation) noexcept;
+
 /// Records `moved` more bytes, of a read or a write, and decides. True: the operation is complete,
 /// its outcome recorded with finish(). False: go on with the rest (exactly, until). `moved` == 0 of
 /// a stream or file read into a non-empty buffer is the end: success for a plain read,
@@ -47,11 +50,6 @@ bool advance(Operation& operation, std::size_t moved) noexcept;
 /// too, goes on until all is moved or the file ends, for a part that happened to be at hand is no
 /// result.
 bool advance_file(Operation& operation, std::size_t moved) noexcept;
-
-/// The error of going on says that the file ended, between two blocks of its device: a direct read
-/// that is cut short there cannot go on at an offset that is none of the device's. The present size
-/// of the file does not matter, because it may have grown since.
-bool ended_between_blocks(const Operation& operation, int error) noexcept;
 
 /// Ends a file operation with an error. After a part (ENOSPC, EDQUOT, EFBIG, EIO) that is a short
 /// transfer, as POSIX has it, and the next one meets the error. An operation that wants all bytes

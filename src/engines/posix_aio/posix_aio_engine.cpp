@@ -12,6 +12,7 @@
 
 #include "base/assert.hpp"
 #include "baton/buffer_pool.hpp"
+#include "engines/common/file_calls.hpp"
 #include "engines/common/look.hpp"
 #include "engines/common/transfer.hpp"
 
@@ -416,7 +417,7 @@ void PosixAioEngine::settle(Operation& operation, int error, std::size_t moved) 
     over = true;
   } else if (error == 0) {
     over = advance_file(operation, moved);
-  } else if (ended_between_blocks(operation, error)) {
+  } else if (FileCalls::ended_between_blocks(system_, operation, error)) {
     over = advance_file(operation, 0);
   } else if (error != ECANCELED && error != EINTR) {
     fail_file(operation, error);
