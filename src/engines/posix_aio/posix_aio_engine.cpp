@@ -179,8 +179,8 @@ int PosixAioEngine::check_descriptor(const Operation& operation) const noexcept 
 }
 
 PosixAioEngine::Issued PosixAioEngine::issue(Operation& operation) noexcept {
-  off_t offset = 0;
-  int error = offset_of(operation, offset);
+  const bool syncs = operation.kind() == OperationKind::sync_file;
+  int error = syncs || offset_fits(operation) ? 0 : EINVAL;
   if (error == 0) {
     Request* request = progress(operation).request;
     if (request == nullptr) request = requests_.take();
@@ -190,7 +190,7 @@ PosixAioEngine::Issued PosixAioEngine::issue(Operation& operation) noexcept {
       return Issued::failed;
     }
     request->operation = &operation;
-    error = begin(system_, *notify_, *request, offset);
+    error = begin(system_, *notify_, *request);
     if (error == 0) {
       progress(operation).request = request;
       progress(operation).place = Place::system;
@@ -211,27 +211,6 @@ PosixAioEngine::Issued PosixAioEngine::issue(Operation& operation) noexcept {
 // system start no thread (RLIMIT_NPROC).
 bool PosixAioEngine::lacks_threads() const noexcept {
   return in_flight_.empty() && rest_ == rest_max;
-}
-
-// ESPIPE, EBADF: the outcome.
-int PosixAioEngine::offset_of(const Operation& operation, off_t& offset) const noexcept {
-  if (operation.kind() == OperationKind::sync_file) return 0;
-  if (is_ordered(operation)) {
-    offset = system_.lseek(operation.handle()->native(), 0, SEEK_CUR);
-    return offset < 0 ? errno : 0;
-  }
-  offset = static_cast<off_t>(operation.offset() + operation.bytes());
-  return offset_fits(operation) ? 0 : EINVAL;
-}
-
-// As read(2) and write(2) leave it. But a file that is appended to ignores its position (pwrite(2),
-// "Bugs", and POSIX of aio_write), and the end of the file, which would be the new one, is known to
-// the file system only, which may be far away: there it stays.
-void PosixAioEngine::move_position(const Operation& operation, std::size_t moved) const noexcept {
-  if (!is_ordered(operation) || moved == 0) return;
-  const Handle& handle = *operation.handle();
-  if (is_write(operation) && handle.appends()) return;
-  system_.lseek(handle.native(), static_cast<off_t>(moved), SEEK_CUR);
 }
 
 // Begins the next operation of the record when none is under way. An operation that ends without
@@ -410,7 +389,6 @@ void PosixAioEngine::look() noexcept {
 // systems that let a signal disturb them. An operation that was not cancelled goes on. All others -
 // EBADF, EISDIR, EIO, ENOSPC, EDQUOT, EFBIG, ... - are the outcome.
 void PosixAioEngine::settle(Operation& operation, int error, std::size_t moved) noexcept {
-  move_position(operation, moved);
   bool over = false;
   if (error == 0 && operation.kind() == OperationKind::sync_file) {
     operation.finish(0);

@@ -133,6 +133,16 @@ TEST_P(File, an_append_to_a_file_that_does_not_append_is_refused) {
   EXPECT_EQ(std::string_view{found}, "kept");
 }
 
+// It would be at an offset, at the position, or nowhere, as each engine has it.
+TEST_P(File, a_read_flagged_as_an_append_is_refused) {
+  Fd fd = temporary(O_RDWR | O_APPEND);
+  Handle* const file = adopt(fd, HandleKind::file);
+  std::string& into = memory(4);
+  Probe& probe = plain(OperationKind::read_file, file, Operation::append);
+  probe.set_buffer(MutableBuffer{into.data(), into.size()});
+  EXPECT_EQ(try_start(probe), std::errc::invalid_argument);
+}
+
 TEST_P(File, appended_blocks_keep_the_order_of_their_start) {
   Fd fd = temporary(O_RDWR | O_APPEND);
   Fd reader = ::dup(fd.get());
