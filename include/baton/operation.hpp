@@ -146,7 +146,7 @@ class BATON_EXPORT Operation {
     data_only = 1U << 4,  ///< sync_file: fdatasync
     readable = 1U << 5,   ///< wait_ready: wait for input
     writable = 1U << 6,   ///< wait_ready: wait for room
-    append = 1U << 7,     ///< file opened with O_APPEND or without position: order matters
+    append = 1U << 7,     ///< write_file at the end of a file opened with O_APPEND, in order
     internal = 1U << 8,   ///< belongs to the library itself; not counted, not delivered to users
     cached = 1U << 9,     ///< its memory goes back to the cache when the handler returns
   };

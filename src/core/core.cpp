@@ -250,9 +250,10 @@ std::error_code Proactor::Core::check(const Operation& operation) const noexcept
     return std::make_error_code(std::errc::invalid_argument);
   }
   if (!knows(*operation.handle(), kind)) return errc::wrong_handle_kind;
-  // Without O_APPEND it would be written at the file's position, over what is there.
-  if (kind == OperationKind::write_file && operation.has(Operation::append) &&
-      !operation.handle()->appends()) {
+  // Without O_APPEND it would be written over what is there, and no read has its place at the end.
+  const bool is_append = operation.has(Operation::append);
+  if (is_append && (kind == OperationKind::read_file ||
+                    (kind == OperationKind::write_file && !operation.handle()->appends()))) {
     return std::make_error_code(std::errc::invalid_argument);
   }
   if (!Starter::is_well_formed(operation)) {

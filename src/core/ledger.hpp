@@ -165,7 +165,8 @@ class Ledger {
 
   // -- facts --------------------------------------------------------------------------------------
 
-  /// The first processor of the team, as this lane sees it, that takes `kind`; null when none does.
+  /// The processor of the team, as this lane sees it, for operations of `kind`; null when none
+  /// takes it.
   [[nodiscard]] Processor* route(const Lane& lane, OperationKind kind,
                                  const Handle& handle) const noexcept;
   [[nodiscard]] Deadline now() const noexcept { return Deadline::at_ns(system_.monotonic_ns()); }
@@ -217,6 +218,8 @@ class Ledger {
  private:
   class Guard;
 
+  [[nodiscard]] Processor* first_that_takes(const Lane& lane, OperationKind kind,
+                                            const Handle& handle) const noexcept;
   static bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
   static void detach(Processor& processor, Handle& handle) noexcept;
   [[gnu::always_inline]] static bool take_back_fast(Operation& operation) noexcept;

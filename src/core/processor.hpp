@@ -52,8 +52,10 @@ struct Processor {
                                                   : limits::operations_max) {}
 
   [[nodiscard]] bool supports(OperationKind kind) const noexcept {
-    return (takes.empty() || takes.has(kind)) &&
-           info.support[static_cast<std::size_t>(kind)] != Support::unsupported;
+    return (takes.empty() || takes.has(kind)) && is_able(kind);
+  }
+  [[nodiscard]] bool is_able(OperationKind kind) const noexcept {
+    return info.support[static_cast<std::size_t>(kind)] != Support::unsupported;
   }
   /// There are started or deferred operations, or handles to detach: a thread must lead.
   [[nodiscard]] bool has_work() const noexcept {

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 
+#include <utility>
+
 #include "io/native.hpp"
 #include "os/system.hpp"
 
@@ -48,17 +50,16 @@ Result<File> File::open(Proactor& proactor, const std::string& path, FileFlags f
       path.find('\0') != std::string::npos) {  // the system would open the shorter name
     return unexpected{std::make_error_code(std::errc::invalid_argument)};
   }
-  // O_NONBLOCK: opening a FIFO must not wait for its other end. For a file it means that the open
-  // does not wait for a lease of another process (EAGAIN), so try again without it. The flag is
-  // removed afterwards, because some file systems misbehave with it. Errnos: EINTR is retried; the
-  // others are returned to the caller.
+  // O_NONBLOCK: the open of a FIFO shall not wait for its other end. For a file it means that the
+  // open does not wait for a lease of another process (EAGAIN), so try again without it, once: a
+  // file system may have EAGAIN as its own answer. If it stayed, some file systems would misbehave.
+  // Errnos: EINTR is retried; the others are returned to the caller.
   const int system_flag = system_flags(flags);
   int fd = -1;
   int more = O_NONBLOCK;
   do {
     fd = system.open(path.c_str(), system_flag | more, static_cast<mode_t>(options.permissions));
-    if (fd < 0 && errno == EAGAIN) more = 0;
-  } while (fd < 0 && (errno == EINTR || errno == EAGAIN));
+  } while (fd < 0 && (errno == EINTR || (errno == EAGAIN && std::exchange(more, 0) != 0)));
   if (fd < 0) return unexpected{io::last_error()};
   io::Descriptor descriptor{system, fd};
   if (auto error = check_is_file(system, fd)) return unexpected{error};

@@ -12,10 +12,11 @@
 //   - Arming sends no signal for what is ready already. So each descriptor is polled once, in the
 //     next wait after it was armed; the client interrupts a running one.
 //   - A UNIX stream socket signals room only if a write has failed since it was armed
-//     (SOCKWQ_ASYNC_NOSPACE, which its poll does not set). So room is always reported after arming,
-//     and the epoll set below watches for it, too. Without a descriptor or memory for that, a
-//     client whose write then fails still gets the signal (tells_room_after_try: also after a short
-//     write), and one that only waits for room may get none.
+//     (SOCKWQ_ASYNC_NOSPACE, which its poll does not set). A connected UNIX datagram socket does
+//     not signal room that its peer makes by reading another socket's datagram. So room is always
+//     reported after arming, and the epoll set below watches for it, too. Without a descriptor or
+//     memory for that, a client whose write to a stream then fails still gets the signal
+//     (tells_room_after_try: also after a short write), and others may get none.
 //   - By default, a signal ends the process if its thread does not block it. Hence F_OWNER_TID, and
 //     the thread blocks the signal before a descriptor is armed. If the program unblocks it there,
 //     our handler notes that a signal is lost, and every descriptor is polled.
@@ -245,11 +246,10 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     return {};
   }
 
-  // A UNIX stream signals room only after a failed write. If the set cannot watch it, that signal
-  // remains.
+  // A UNIX socket does not signal all room. A failure leaves what it signals.
   void ask_for_room(NativeHandle fd, bool wanted) noexcept BATON_REQUIRES(mutex_) {
     Entry& entry = at(fd);
-    if (wanted && !is_unix_stream(fd)) wanted = false;
+    if (wanted && !is_unix(fd)) wanted = false;
     if (std::exchange(entry.silent_room, false)) {
       if (wanted && !silent_.modify(fd, Interest::out)) entry.silent_room = true;
       if (!wanted) silent_.remove(fd);
@@ -257,13 +257,10 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     if (wanted && !entry.silent_room) entry.silent_room = !silent_.add(fd, Interest::out);
   }
 
-  [[nodiscard]] bool is_unix_stream(NativeHandle fd) const noexcept {
+  [[nodiscard]] bool is_unix(NativeHandle fd) const noexcept {
     int domain = 0;
-    int type = 0;
-    socklen_t size = sizeof(int);
-    return system_.getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
-           domain == AF_UNIX && system_.getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
-           type == SOCK_STREAM;
+    socklen_t size = sizeof(domain);
+    return system_.getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
   }
 
   std::error_code ask_silent(NativeHandle fd, Interest interest) noexcept BATON_REQUIRES(mutex_) {

@@ -16,8 +16,8 @@
 // and get EFBIG.
 //
 // A file opened with O_DIRECT may end between two of its blocks. A read that was cut short there
-// cannot be continued, because its offset is not aligned (EINVAL). That error shows that the read
-// reached the end, although the file may have grown since.
+// cannot be continued if the file has grown since - the offset is none of the device's, EINVAL -
+// and that says that it was at the end.
 #include "engines/common/file_calls.hpp"
 
 #include <errno.h>
@@ -76,17 +76,19 @@ bool FileCalls::lasts(const Operation& operation) noexcept {
          remaining_bytes(operation) > limits::copied_in_start_max;
 }
 
-bool FileCalls::at_end(const Operation& operation) const noexcept {
+bool FileCalls::at_end(const os::System& system, const Operation& operation) noexcept {
   struct stat status{};
-  return !is_ordered(operation) && system_.fstat(operation.handle()->native(), &status) == 0 &&
+  return !is_ordered(operation) && system.fstat(operation.handle()->native(), &status) == 0 &&
          S_ISREG(status.st_mode) &&
          operation.offset() + operation.bytes() >= static_cast<std::uint64_t>(status.st_size);
 }
 
-// For EINVAL. Blocks of 4 KiB may end at a multiple of 512 bytes, so the size is checked as well.
-bool FileCalls::reached_end(const Operation& operation) const noexcept {
-  return ended_between_blocks(operation, EINVAL) ||
-         (is_read(operation) && operation.bytes() > 0 && at_end(operation));
+// Where a buffer ends, the next one may be the program's own fault; within a buffer the system has
+// cut the read short.
+bool FileCalls::ended_between_blocks(const os::System& system, const Operation& operation,
+                                     int error) noexcept {
+  if (error != EINVAL || !is_read(operation) || operation.bytes() == 0) return false;
+  return goes_on_within_a_buffer(operation) || at_end(system, operation);
 }
 
 ssize_t FileCalls::call(Operation& operation, int flags) const noexcept {
@@ -126,7 +128,7 @@ bool FileCalls::try_now(Operation& operation, Attempt& attempt,
       fail_file(operation, errno);
       return true;
     }
-    if (moved == 0 && is_read(operation) && !at_end(operation)) return false;
+    if (moved == 0 && is_read(operation) && !at_end(system_, operation)) return false;
     if (advance_file(operation, static_cast<std::size_t>(moved))) return true;
   }
   return false;
@@ -146,7 +148,7 @@ void FileCalls::transfer(Operation& operation, Attempt& attempt) const noexcept 
     if (moved >= 0) {
       failures = 0;
       if (advance_file(operation, static_cast<std::size_t>(moved))) return;
-    } else if (errno == EINVAL && reached_end(operation)) {
+    } else if (ended_between_blocks(system_, operation, errno)) {
       static_cast<void>(advance_file(operation, 0));
       return;
     } else if (errno == EAGAIN) {

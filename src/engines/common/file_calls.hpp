@@ -32,9 +32,12 @@ class FileCalls {
   /// On a worker: a sync_file. Blocks.
   void sync(Operation& operation) const noexcept;
 
-  /// Whether the transfer has reached the end of a regular file, or is beyond it. One system call.
-  [[nodiscard]] bool at_end(const Operation& operation) const noexcept;
-  [[nodiscard]] bool reached_end(const Operation& operation) const noexcept;
+  /// Whether the transferred bytes reach to the end of a regular file, or beyond. One system call.
+  [[nodiscard]] static bool at_end(const os::System& system, const Operation& operation) noexcept;
+  /// The error of a direct read that the end of the file had cut short: the offset that it would go
+  /// on from is none of the device's. It is complete, as by a read of 0 bytes.
+  [[nodiscard]] static bool ended_between_blocks(const os::System& system,
+                                                 const Operation& operation, int error) noexcept;
 
   /// The file system or the kernel cannot do this without blocking, now or later.
   [[nodiscard]] static bool means_never(int error) noexcept;

@@ -113,6 +113,16 @@ std::size_t remaining_bytes(const Operation& operation) noexcept {
   return total - operation.bytes();
 }
 
+bool goes_on_within_a_buffer(const Operation& operation) noexcept {
+  MutableBuffer single;
+  std::size_t left = operation.bytes();
+  for (const MutableBuffer& buffer : whole(operation, single)) {
+    if (left < buffer.size) return left > 0;
+    left -= buffer.size;
+  }
+  return false;
+}
+
 bool advance(Operation& operation, std::size_t moved) noexcept {
   const std::size_t known = operation.bytes();
   operation.add_bytes(moved);
@@ -132,13 +142,6 @@ bool advance_file(Operation& operation, std::size_t moved) noexcept {
   operation.add_bytes(moved);
   if (remaining_bytes(operation) > 0) return false;
   return complete(operation, 0);
-}
-
-bool ended_between_blocks(const Operation& operation, int error) noexcept {
-  constexpr std::size_t smallest_block = 512;
-  const bool reads = operation.kind() == OperationKind::read_file ||
-                     operation.kind() == OperationKind::read_stream;
-  return error == EINVAL && reads && operation.bytes() % smallest_block != 0;
 }
 
 void fail_file(Operation& operation, int error) noexcept {

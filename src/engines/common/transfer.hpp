@@ -37,9 +37,12 @@ inline std::span<iovec> datagram_pieces(const Operation& operation, iovec& singl
 /// Bytes not yet moved.
 std::size_t remaining_bytes(const Operation& operation) noexcept;
 
-/// Adds `moved` bytes of a read or a write, and decides. True: the operation is complete, and its
-/// outcome is recorded with finish(). False: continue with the rest (exactly, until). `moved` == 0
-/// of a stream or file read into a non-empty buffer is the end: success for a plain read,
+/// What is left begins behind the start of a buffer.
+[[nodiscard]] bool goes_on_within_a_buffer(const Operation& operation) noexcept;
+
+/// Records `moved` more bytes, of a read or a write, and decides. True: the operation is complete,
+/// its outcome recorded with finish(). False: go on with the rest (exactly, until). `moved` == 0 of
+/// a stream or file read into a non-empty buffer is the end: success for a plain read,
 /// errc::end_of_stream for exactly and until.
 bool advance(Operation& operation, std::size_t moved) noexcept;
 
@@ -48,14 +51,9 @@ bool advance(Operation& operation, std::size_t moved) noexcept;
 /// it.
 bool advance_file(Operation& operation, std::size_t moved) noexcept;
 
-/// Whether the error of a continued read means that the file ended between two blocks of its
-/// device: a direct read that is cut short there cannot continue at an unaligned offset. The
-/// present size of the file does not matter, because the file may have grown since.
-bool ended_between_blocks(const Operation& operation, int error) noexcept;
-
-/// Ends a file operation with an error. After a part was moved (ENOSPC, EDQUOT, EFBIG, EIO) it is a
-/// short transfer, as in POSIX, and the next operation gets the error. An operation that wants all
-/// bytes gets the error together with their number.
+/// Ends a file operation with an error. After a part (ENOSPC, EDQUOT, EFBIG, EIO) that is a short
+/// transfer, as POSIX has it, and the next one meets the error. An operation that wants all bytes
+/// gets the error together with them.
 void fail_file(Operation& operation, int error) noexcept;
 
 /// Operations of this kind run one after the other, in the order of submit (contract.md, rule 3).

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -76,6 +77,16 @@ bool is_forbidden(int error) noexcept {
 // Only one thread at a time raises a counter, so no locked instruction is needed.
 void count(std::atomic<std::uint64_t>& counter) noexcept {
   counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+// A direct transfer at the position of the file may leave that where it is (seen on Linux 6.18),
+// and the next one would move the same bytes. An append needs no position.
+bool needs_position(Operation& operation) noexcept {
+  const Handle& handle = *operation.handle();
+  if (!handle.direct() || !handle.is_file()) return false;
+  const bool reads = operation.kind() == OperationKind::read_stream;
+  const bool writes = operation.kind() == OperationKind::write_stream && !handle.appends();
+  return (reads || writes) && progress(operation).step == Step::perform;
 }
 
 bool is_transient(int error) noexcept {
@@ -550,6 +561,10 @@ bool IoUringEngine::fill(Operation& operation, abi::Sqe& request) noexcept {
   }
   const bool use = need != MessageNeed::none && record.message != no_index;
   prepare(request, operation, use ? &messages_[record.message] : nullptr, facts_);
+  if (BATON_UNLIKELY(needs_position(operation))) {
+    request.offset =
+        static_cast<std::uint64_t>(system_.lseek(operation.handle()->native(), 0, SEEK_CUR));
+  }
   return true;
 }
 
@@ -820,6 +835,9 @@ void IoUringEngine::settle_request(Operation& operation, int result,
     // The table has no handle for it. The close tells its peer.
     system_.close(result);
     result = progress(operation).cancelled ? -ECANCELED : -ENOBUFS;
+  }
+  if (BATON_UNLIKELY(result > 0 && needs_position(operation))) {
+    system_.lseek(operation.handle()->native(), result, SEEK_CUR);
   }
   const Request& request = requests_[progress(operation).slot];
   const Message* const message =

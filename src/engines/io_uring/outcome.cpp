@@ -19,6 +19,7 @@
 #include "baton/handle.hpp"
 #include "engines/common/closer.hpp"
 #include "engines/common/epoll_takes.hpp"
+#include "engines/common/file_calls.hpp"
 #include "engines/common/look.hpp"
 #include "engines/common/pauses.hpp"
 #include "engines/common/transfer.hpp"
@@ -213,7 +214,7 @@ Verdict failed(Operation& operation, int error, const os::System& system) noexce
   if (operation.kind() == OperationKind::connect) return connect_failed(operation, error);
   const bool of_file =
       operation.kind() == OperationKind::read_file || operation.kind() == OperationKind::write_file;
-  if (ended_between_blocks(operation, error)) {
+  if (FileCalls::ended_between_blocks(system, operation, error)) {
     static_cast<void>(advance_file(operation, 0));
     return Verdict::finished;
   }

@@ -12,6 +12,7 @@
 
 #include "base/assert.hpp"
 #include "baton/buffer_pool.hpp"
+#include "engines/common/file_calls.hpp"
 #include "engines/common/look.hpp"
 #include "engines/common/transfer.hpp"
 
@@ -178,8 +179,8 @@ int PosixAioEngine::check_descriptor(const Operation& operation) const noexcept 
 }
 
 PosixAioEngine::Issued PosixAioEngine::issue(Operation& operation) noexcept {
-  off_t offset = 0;
-  int error = offset_of(operation, offset);
+  const bool syncs = operation.kind() == OperationKind::sync_file;
+  int error = syncs || offset_fits(operation) ? 0 : EINVAL;
   if (error == 0) {
     Request* request = progress(operation).request;
     if (request == nullptr) request = requests_.take();
@@ -189,7 +190,7 @@ PosixAioEngine::Issued PosixAioEngine::issue(Operation& operation) noexcept {
       return Issued::failed;
     }
     request->operation = &operation;
-    error = begin(system_, *notify_, *request, offset);
+    error = begin(system_, *notify_, *request);
     if (error == 0) {
       progress(operation).request = request;
       progress(operation).place = Place::system;
@@ -212,29 +213,8 @@ bool PosixAioEngine::lacks_threads() const noexcept {
   return in_flight_.empty() && rest_ == rest_max;
 }
 
-// ESPIPE, EBADF: the outcome.
-int PosixAioEngine::offset_of(const Operation& operation, off_t& offset) const noexcept {
-  if (operation.kind() == OperationKind::sync_file) return 0;
-  if (is_ordered(operation)) {
-    offset = system_.lseek(operation.handle()->native(), 0, SEEK_CUR);
-    return offset < 0 ? errno : 0;
-  }
-  offset = static_cast<off_t>(operation.offset() + operation.bytes());
-  return offset_fits(operation) ? 0 : EINVAL;
-}
-
-// Moves the position as read(2) and write(2) do. A file opened with O_APPEND is an exception: it
-// ignores its position (pwrite(2), "Bugs", and POSIX on aio_write). The new position would be the
-// end of the file, which only a file system that may be remote knows. There the position stays.
-void PosixAioEngine::move_position(const Operation& operation, std::size_t moved) const noexcept {
-  if (!is_ordered(operation) || moved == 0) return;
-  const Handle& handle = *operation.handle();
-  if (is_write(operation) && handle.appends()) return;
-  system_.lseek(handle.native(), static_cast<off_t>(moved), SEEK_CUR);
-}
-
-// Begins the next operation of the record if none is in flight. An operation that ends without the
-// system makes room for the next one.
+// Begins the next operation of the record when none is under way. An operation that ends without
+// the system leaves room for the one behind it.
 void PosixAioEngine::dispatch(Record& record) noexcept {
   while (!record.active && !record.held.empty()) {
     record.active = true;
@@ -410,14 +390,13 @@ void PosixAioEngine::look() noexcept {
 // on systems where a signal interrupts a request. An operation that was not cancelled continues.
 // All others - EBADF, EISDIR, EIO, ENOSPC, EDQUOT, EFBIG, ... - are the outcome.
 void PosixAioEngine::settle(Operation& operation, int error, std::size_t moved) noexcept {
-  move_position(operation, moved);
   bool over = false;
   if (error == 0 && operation.kind() == OperationKind::sync_file) {
     operation.finish(0);
     over = true;
   } else if (error == 0) {
     over = advance_file(operation, moved);
-  } else if (ended_between_blocks(operation, error)) {
+  } else if (FileCalls::ended_between_blocks(system_, operation, error)) {
     over = advance_file(operation, 0);
   } else if (error != ECANCELED && error != EINTR) {
     fail_file(operation, error);

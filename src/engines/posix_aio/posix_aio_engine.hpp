@@ -19,16 +19,12 @@
 //     queue of which only the head is on its run list. aio_cancel of a head that has not begun
 //     marks the next request as runnable and does not put it on the run list, so everything behind
 //     it stays EINPROGRESS for ever. A request without a successor has nothing to lose.
-//   - Writes and operations without an offset keep their order.
-//   - A sync covers every earlier write, also one whose later pieces have not begun, which the
-//     system does not know.
+//   - Appends keep their order.
+//   - A sync covers every write before it, also one whose later pieces have not begun, of which the
+//     system knows nothing.
 //
-// "Without an offset" means at the end (O_APPEND) or at the current position, which POSIX AIO does
-// not support. The engine reads the position before the request and moves it afterwards.
-//
-// When the system takes no more (EAGAIN: its threads, its memory), submit answers busy, and
-// operations already inside are postponed. Nothing reports when there is room, so they are tried
-// again after a pause.
+// When the system takes no more (EAGAIN: its threads, its memory), submit answers busy, and what is
+// inside already is postponed. Nothing tells when there is room, so after a rest it is tried again.
 //
 // One lock. The C library takes a process-wide lock of its own in every call, so finer locks here
 // would gain nothing.
@@ -107,8 +103,6 @@ class PosixAioEngine final : public Engine {
   bool ready(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   int check_descriptor(const Operation& operation) const noexcept;
   Issued issue(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  int offset_of(const Operation& operation, off_t& offset) const noexcept;
-  void move_position(const Operation& operation, std::size_t moved) const noexcept;
   void dispatch(Record& record) noexcept BATON_REQUIRES(mutex_);
   void issue_postponed() noexcept BATON_REQUIRES(mutex_);
 

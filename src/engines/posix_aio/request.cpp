@@ -54,8 +54,7 @@ void RequestTable::give_back(Request& request) noexcept {
 
 // EAGAIN: the system has no room, or no thread. EBADF (fsync), EINVAL, EOVERFLOW, ENOSYS: the
 // outcome.
-int begin(const os::System& system, NotifyStrategy& notify, Request& request,
-          off_t offset) noexcept {
+int begin(const os::System& system, NotifyStrategy& notify, Request& request) noexcept {
   const Operation& operation = *request.operation;
   aiocb& block = *request.block;
   block = aiocb{};
@@ -66,7 +65,10 @@ int begin(const os::System& system, NotifyStrategy& notify, Request& request,
     BATON_ASSERT(pieces == 1);
     block.aio_buf = piece.iov_base;
     block.aio_nbytes = piece.iov_len;
-    block.aio_offset = offset;
+    // An append goes to the end, whatever the offset.
+    if (!operation.has(Operation::append)) {
+      block.aio_offset = static_cast<off_t>(operation.offset() + operation.bytes());
+    }
   }
   notify.prepare(block);
   BATON_TSAN_RELEASE(request.operation);

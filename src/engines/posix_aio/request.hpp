@@ -54,10 +54,9 @@ class RequestTable {
   Request* free_ = nullptr;
 };
 
-/// Hands the next piece of the operation, or its sync, to the system. Returns 0 or an errno;
-/// EAGAIN: no room now. Every other errno is the operation's outcome.
-int begin(const os::System& system, NotifyStrategy& notify, Request& request,
-          off_t offset) noexcept;
+/// Hands the next piece of the operation, or its sync, to the system. 0, or why it was not taken:
+/// EAGAIN - no room now. Everything else is the operation's outcome.
+int begin(const os::System& system, NotifyStrategy& notify, Request& request) noexcept;
 
 /// False: still in progress. True: over; `error` is 0 and `moved` the bytes, or it is an errno.
 bool is_over(const os::System& system, Request& request) noexcept;

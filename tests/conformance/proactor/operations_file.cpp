@@ -2,6 +2,10 @@
 // 3, 10; P-18).
 #include <fcntl.h>
 
+#include <algorithm>
+#include <memory>
+#include <string>
+
 #include "operations.hpp"
 #include "support/every_call.hpp"
 
@@ -133,6 +137,16 @@ TEST_P(File, an_append_to_a_file_that_does_not_append_is_refused) {
   EXPECT_EQ(std::string_view{found}, "kept");
 }
 
+// It would be at an offset, at the position, or nowhere, as each engine has it.
+TEST_P(File, a_read_flagged_as_an_append_is_refused) {
+  Fd fd = temporary(O_RDWR | O_APPEND);
+  Handle* const file = adopt(fd, HandleKind::file);
+  std::string& into = memory(4);
+  Probe& probe = plain(OperationKind::read_file, file, Operation::append);
+  probe.set_buffer(MutableBuffer{into.data(), into.size()});
+  EXPECT_EQ(try_start(probe), std::errc::invalid_argument);
+}
+
 TEST_P(File, appended_blocks_keep_the_order_of_their_start) {
   Fd fd = temporary(O_RDWR | O_APPEND);
   Fd reader = ::dup(fd.get());
@@ -168,6 +182,51 @@ TEST_P(File, errors_are_completions) {
   Probe& read = file_reading(adopt(folder, HandleKind::file), text, 0);
   finish(read);
   EXPECT_EQ(read.error(), std::errc::is_a_directory);
+}
+
+// Direct ones, too: a ring would move the first block each time.
+TEST_P(File, transfers_in_a_row_go_on_where_the_last_one_ended) {
+  if (GetParam().files_only) return;  // it takes no streams
+  constexpr std::size_t block = 4'096;
+  for (const int mode : {0, O_DIRECT}) {
+    Fd fd = ::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC | mode, 0600);
+    if (fd.get() < 0 && mode == O_DIRECT) continue;  // not on this file system
+    Fd same = ::dup(fd.get());
+    const std::string path = "/proc/self/fd/" + std::to_string(fd.get());
+    Fd other = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    const std::string text =
+        std::string(block, 'a') + std::string(block, 'b') + std::string(block, 'c');
+    ASSERT_EQ(::pwrite(other.get(), text.data(), text.size(), 0),
+              static_cast<ssize_t>(text.size()));
+    Handle* const file = adopt(fd, HandleKind::file);
+    void* place = memory(2 * block).data();
+    std::size_t room = 2 * block;
+    ASSERT_NE(std::align(block, block, place, room), nullptr);
+    const auto transfer = [&](OperationKind kind) -> Probe& {
+      Probe& probe = plain(kind, file);
+      probe.set_buffer(MutableBuffer{place, block});
+      finish(probe);
+      EXPECT_FALSE(probe.failed()) << probe.error().message();
+      return probe;
+    };
+    for (const char expected : {'a', 'b', 'c'}) {
+      EXPECT_EQ(transfer(OperationKind::read_stream).bytes(), block);
+      EXPECT_EQ(*static_cast<const char*>(place), expected) << mode;
+    }
+    EXPECT_EQ(transfer(OperationKind::read_stream).bytes(), 0U);
+    ASSERT_EQ(::lseek(same.get(), 0, SEEK_SET), 0);
+    for (const char written : {'1', '2', '3'}) {
+      std::fill_n(static_cast<char*>(place), block, written);
+      EXPECT_EQ(transfer(OperationKind::write_stream).bytes(), block);
+    }
+    std::string found(3 * block, '\0');
+    EXPECT_EQ(::pread(other.get(), found.data(), found.size(), 0),
+              static_cast<ssize_t>(found.size()));
+    EXPECT_EQ(found[0], '1') << mode;
+    EXPECT_EQ(found[block], '2') << mode;
+    EXPECT_EQ(found[2 * block], '3') << mode;
+    finish_close(file);
+  }
 }
 
 // Its server may be far away. The kind of a file is read when it is adopted.

@@ -330,6 +330,27 @@ TEST_F(LedgerTest, a_handle_goes_to_the_processor_that_it_prefers_if_that_takes_
   EXPECT_EQ(ledger_->route(lane_, OperationKind::read_stream, any), nullptr);
 }
 
+// A half close is queued behind writes, and a sync waits for them (rule 3).
+TEST_F(LedgerTest, a_half_close_and_a_sync_go_where_the_writes_go) {
+  using enum OperationKind;
+  part_ = part(Mode::shared, 0, true, {.operations = {write_stream, write_file, accept}});
+  other_ = part(Mode::shared, 1, true);
+  open(false, {part_.processor.get(), other_.processor.get()});
+  const Handle& any = handle();
+  EXPECT_EQ(ledger_->route(lane_, shutdown, any), part_.processor.get());
+  EXPECT_EQ(ledger_->route(lane_, sync_file, any), part_.processor.get());
+  EXPECT_EQ(ledger_->route(lane_, read_stream, any), other_.processor.get());
+  const Handle& second = handle(HandleKind::stream_socket, Ownership::borrowed, 0, 1);
+  EXPECT_EQ(ledger_->route(lane_, shutdown, second), other_.processor.get());
+  part_ = part(Mode::shared, 0, true, {.operations = {write_stream, write_file}},
+               {shutdown, sync_file});
+  other_ = part(Mode::shared, 1, true, {.operations = {shutdown, sync_file}});
+  ledger_->teams = {{other_.processor.get(), part_.processor.get()}};
+  EXPECT_EQ(ledger_->route(lane_, shutdown, any), other_.processor.get()) << "the writer cannot";
+  ledger_->teams = {{other_.processor.get()}};
+  EXPECT_EQ(ledger_->route(lane_, sync_file, any), other_.processor.get()) << "nobody writes";
+}
+
 // -- timers and deadlines -------------------------------------------------------------------------
 
 TEST_F(LedgerTest, a_deadline_that_passes_is_a_cancel_with_another_name) {

@@ -6,6 +6,8 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <array>
 #include <chrono>
@@ -377,6 +379,33 @@ TEST(rt_signals_room, is_reported_to_a_thread_that_only_waits) {
   EXPECT_FALSE(strategy->remove(pair.ours.get()));
   pair.make_readable();
   EXPECT_TRUE(wait(*strategy).empty());
+}
+
+// The peer's reads of another socket's datagrams send no signal here.
+TEST(rt_signals_room, of_a_peer_that_another_socket_has_filled_is_told) {
+  const auto strategy = opened();
+  const auto made = [] { return ::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); };
+  const Fd peer(made());
+  const Fd ours(made());
+  const Fd other(made());
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(::bind(peer.get(), name, sizeof(sa_family_t)), 0);  // the system chooses it
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::getsockname(peer.get(), name, &size), 0);
+  for (const Fd* sender : {&ours, &other}) {
+    ASSERT_EQ(::connect(sender->get(), name, size), 0);
+  }
+  while (::write(other.get(), "x", 1) == 1) {
+  }
+  ASSERT_FALSE(strategy->add(ours.get(), Interest::out, token_of(1)));
+  EXPECT_EQ(wait_for(*strategy, 1).size(), 1U) << "so that the caller tries to write";
+  EXPECT_TRUE(wait(*strategy).empty());
+  char received = 0;
+  while (::read(peer.get(), &received, 1) == 1) {
+  }
+  EXPECT_EQ(wait_for(*strategy, 1), (std::set<std::uint32_t>{1}));
 }
 
 // The kernel reports it only after a failed write since the descriptor was armed.

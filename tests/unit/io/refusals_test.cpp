@@ -34,6 +34,7 @@ using namespace std::chrono_literals;
 struct Refused {
   int options = 0;
   int opens = 0;  // of those that would not wait
+  bool every_open = false;
   bool getsockname = false;
   bool fstat = false;
   bool signalfd = false;
@@ -54,6 +55,10 @@ const os::System& refusing_system() {
       return os::real_system().setsockopt(fd, level, name, value, size);
     };
     made.open = [](const char* path, int flags, mode_t mode) {
+      if (refused.every_open) {
+        errno = EAGAIN;
+        return -1;
+      }
       if (refused.opens == 0 || (flags & O_NONBLOCK) == 0) {
         return os::real_system().open(path, flags, mode);
       }
@@ -298,6 +303,13 @@ TEST_F(Refusals, of_an_open_while_there_is_a_lease) {
   const auto file = File::open(proactor_, "/proc/self/exe", FileFlags::read);
   ASSERT_TRUE(file) << file.error().message();
   EXPECT_EQ(refused.opens, 2);
+}
+
+// A file system with an answer of its own, such as one whose server is a program.
+TEST_F(Refusals, of_an_open_that_waits_as_well) {
+  refused.every_open = true;
+  EXPECT_EQ(error_of(File::open(proactor_, "/proc/self/exe", FileFlags::read)),
+            std::errc::resource_unavailable_try_again);
 }
 
 TEST_F(Refusals, of_signals) {

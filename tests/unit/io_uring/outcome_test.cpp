@@ -161,16 +161,35 @@ TEST_F(Outcome, knows_an_end_between_two_blocks) {
     EXPECT_EQ(operation.error(), errc::end_of_stream);
     EXPECT_EQ(operation.bytes(), 6U);
   }
-  char large[1'024];
-  prepare(OperationKind::read_file, HandleKind::file, Operation::exactly);
-  operation.set_buffer(MutableBuffer{large});
-  EXPECT_EQ(answer(512), Verdict::again);
-  EXPECT_EQ(answer(-EINVAL), Verdict::finished);
-  EXPECT_EQ(operation.error_value(), EINVAL) << "the program's own";
   prepare(OperationKind::write_file, HandleKind::file, Operation::exactly);
   EXPECT_EQ(answer(6), Verdict::again);
   EXPECT_EQ(answer(-EINVAL), Verdict::finished);
   EXPECT_EQ(operation.error_value(), EINVAL);
+}
+
+// Cut short within a buffer, by a block of 4 KiB for example, it was at the end, although the file
+// has grown since. Where a buffer ends, the next one may be the program's fault.
+TEST_F(Outcome, tells_an_end_within_a_large_block_from_a_list_that_is_not_aligned) {
+  const int file = ::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  ASSERT_GE(file, 0);
+  ASSERT_EQ(::ftruncate(file, 8'192), 0);
+  char large[1'024];
+  prepare(OperationKind::read_file, HandleKind::file, Operation::exactly, file);
+  operation.set_buffer(MutableBuffer{large});
+  EXPECT_EQ(answer(512), Verdict::again);
+  EXPECT_EQ(answer(-EINVAL), Verdict::finished);
+  EXPECT_EQ(operation.error(), errc::end_of_stream);
+  const MutableBuffer list[] = {{large, 512}, {large + 512, 511}};
+  for (const bool ends : {false, true}) {
+    ASSERT_EQ(::ftruncate(file, ends ? 512 : 8'192), 0);
+    operation.prepare(OperationKind::read_file, operation.handle(), Operation::exactly);
+    operation.set_buffers(MutableBuffers{list});
+    progress(operation) = Progress{};
+    EXPECT_EQ(answer(512), Verdict::again);
+    EXPECT_EQ(answer(-EINVAL), Verdict::finished);
+    EXPECT_EQ(operation.error_value(), ends ? -static_cast<int>(errc::end_of_stream) : EINVAL);
+  }
+  ASSERT_EQ(::close(file), 0);
 }
 
 TEST_F(Outcome, accept_outlives_foreign_errors) {

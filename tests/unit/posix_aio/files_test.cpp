@@ -115,6 +115,20 @@ TEST_P(Files, a_short_read_at_an_unaligned_end_of_a_grown_file_is_the_end) {
   EXPECT_EQ(read.error(), errc::end_of_stream);
 }
 
+// Blocks of 4 KiB: the file has ended where one of 512 bytes would.
+TEST_P(Files, an_end_within_a_large_block_was_the_end) {
+  const std::string text = pattern(1'024);
+  ASSERT_EQ(::pwrite(handle->native(), text.data(), text.size(), 0), 1'024);
+  faults().cut(512);
+  faults().end_with(EINVAL, 1, 1);
+  char buffer[1'024];
+  Operation read;
+  set_file(read, OperationKind::read_file, handle, buffer, 0, Operation::exactly);
+  ASSERT_TRUE(driver.complete(read));
+  EXPECT_EQ(read.bytes(), 512U);
+  EXPECT_EQ(read.error(), errc::end_of_stream);
+}
+
 // Other code called aio_cancel for the descriptor, or a signal disturbed the request.
 TEST_P(Files, an_end_beyond_the_requested_bytes_is_no_end) {
   ASSERT_EQ(::pwrite(handle->native(), "hello", 5, 0), 5);

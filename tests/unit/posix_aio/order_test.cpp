@@ -1,4 +1,4 @@
-// Order: appends, the current position, and syncs after the writes before them.
+// Order: appends, and syncs behind the writes before them.
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -41,28 +41,6 @@ TEST_P(Order, appends_keep_it_though_each_takes_several_requests) {
   EXPECT_EQ(content(handle->native()), expected);
   EXPECT_EQ(faults().count(Call::seek_end), 0U)
       << "only the file system knows it, and may be far away";
-}
-
-TEST_P(Order, without_an_offset_the_position_moves_as_with_read_and_write) {
-  Handle* const handle = driver.adopt(temporary_file());
-  ASSERT_EQ(::pwrite(handle->native(), "0123456789", 10, 0), 10);
-  char parts[3][4] = {};
-  std::deque<Operation> reads;
-  faults().cut(2);
-  for (auto& part : parts) {
-    set_file(reads.emplace_back(), OperationKind::read_file, handle, MutableBuffer{part, 4}, 0,
-             Operation::append);
-    driver.start(reads.back());
-  }
-  ASSERT_TRUE(run_all(reads));
-  EXPECT_EQ(std::string(parts[0], 4) + std::string(parts[1], 4) + std::string(parts[2], 2),
-            "0123456789");
-  EXPECT_EQ(reads[2].bytes(), 2U);
-  std::string text = "xyz";
-  Operation write;
-  set_file(write, OperationKind::write_file, handle, text, 0, Operation::append);
-  ASSERT_TRUE(driver.complete(write));
-  EXPECT_EQ(content(handle->native()), "0123456789xyz");
 }
 
 TEST_P(Order, a_sync_waits_for_the_writes_before_it_with_all_their_pieces) {
