@@ -232,8 +232,9 @@ class BATON_EXPORT Reactor {
   /// Calls on_signal for each arrival of signal `number`, one handler for each signal. Its calls do
   /// not overlap; those for different signals may, and so may a call of a handler that was removed
   /// meanwhile and one of the next handler of the signal. The signal is blocked in the calling
-  /// thread; it must be in all others, too (SignalSet::block). EINVAL: no such signal, or SIGKILL
-  /// or SIGSTOP; EEXIST; errc::no_free_handles; ENOMEM; the system's errors.
+  /// thread; it must be in all others, too (SignalSet::block). After an error it is as before.
+  /// EINVAL: no such signal, or SIGKILL or SIGSTOP; EEXIST; errc::no_free_handles; ENOMEM; the
+  /// system's errors.
   std::error_code add_signal(int number, EventHandler& handler) noexcept;
   std::error_code add_signal(int number, std::shared_ptr<EventHandler> handler) noexcept;
   std::error_code add_signal(int number, SignalCallback callback);

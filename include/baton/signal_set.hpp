@@ -46,8 +46,9 @@ class BATON_EXPORT SignalSet : public IoObject {
     return block(std::span{signals.begin(), signals.size()});
   }
 
-  /// Blocks them in the calling thread, too (and leaves them blocked). Errors: EINVAL for a number
-  /// that is no signal, or SIGKILL and SIGSTOP; the system's; Proactor::adopt's.
+  /// Blocks them in the calling thread, too (and leaves them blocked, unless it fails). Errors:
+  /// EINVAL for a number that is no signal, or SIGKILL and SIGSTOP; the system's;
+  /// Proactor::adopt's.
   static Result<SignalSet> open(Proactor& proactor, std::span<const int> signals,
                                 Home home = {}) noexcept;
   static Result<SignalSet> open(Proactor& proactor, std::initializer_list<int> signals,

@@ -32,9 +32,10 @@ signalfd_siginfo record(const SignalInfo& info) noexcept {
   return copy;
 }
 
-std::error_code block_set(const os::System& system, const sigset_t& set) noexcept {
+std::error_code block_set(const os::System& system, const sigset_t& set,
+                          sigset_t* before) noexcept {
   // Returns an errno; EINVAL would be a wrong `how`.
-  return {system.thread_sigmask(SIG_BLOCK, &set, nullptr), std::system_category()};
+  return {system.thread_sigmask(SIG_BLOCK, &set, before), std::system_category()};
 }
 
 }  // namespace
@@ -45,7 +46,7 @@ int SignalInfo::sender_process() const noexcept { return static_cast<int>(record
 std::error_code SignalSet::block(std::span<const int> signals) noexcept {
   const Result<sigset_t> set = to_set(signals);
   if (!set) return set.error();
-  return block_set(os::real_system(), *set);
+  return block_set(os::real_system(), *set, nullptr);
 }
 
 Result<SignalSet> SignalSet::open(Proactor& proactor, std::span<const int> signals,
@@ -53,14 +54,20 @@ Result<SignalSet> SignalSet::open(Proactor& proactor, std::span<const int> signa
   const os::System& system = proactor.system();
   const Result<sigset_t> set = to_set(signals);
   if (!set) return unexpected{set.error()};
-  if (auto error = block_set(system, *set)) return unexpected{error};
+  sigset_t before;
+  if (auto error = block_set(system, *set, &before)) return unexpected{error};
   // Errnos: EMFILE, ENFILE, ENOMEM, ENODEV: returned to the caller.
   const int fd = system.signalfd(-1, &*set, SFD_NONBLOCK | SFD_CLOEXEC);
-  if (fd < 0) return unexpected{io::last_error()};
-  io::Descriptor descriptor{system, fd};
   Result<SignalSet> made =
-      adopt_as<SignalSet>(proactor, fd, HandleKind::pipe, Ownership::owned, home);
-  if (made) descriptor.release();
+      fd < 0 ? Result<SignalSet>{unexpected{io::last_error()}}
+             : adopt_as<SignalSet>(proactor, fd, HandleKind::pipe, Ownership::owned, home);
+  io::Descriptor descriptor{system, fd};
+  if (made) {
+    descriptor.release();
+  } else {
+    // Signals that nobody takes would be lost for the program: SIGINT would not end it any more.
+    system.thread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
   return made;
 }
 

@@ -133,7 +133,10 @@ std::error_code Reactor::Impl::add_signal(int number, EventHandler* handler, Kep
   if (find(place) != nullptr) return std::make_error_code(std::errc::file_exists);
   if (const std::error_code error = source->open()) return error;
   const auto key = add_locked(source->descriptor(), Interest::in, source.get());
-  if (!key) return key.error();
+  if (!key) {
+    source->give_signal_back();
+    return key.error();
+  }
   source->keep(std::move(kept));
   Registration& registration = table_[key->index];
   registration.kept = source;

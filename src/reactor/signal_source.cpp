@@ -26,14 +26,26 @@ SignalSource::~SignalSource() {
 std::error_code SignalSource::open() noexcept {
   BATON_ASSERT(fd_ == invalid_handle);
   const sigset_t set = signals();
+  sigset_t before;
   // Returns an errno. EINVAL would mean a wrong `how`.
-  if (const int error = system_.thread_sigmask(SIG_BLOCK, &set, nullptr)) {
+  if (const int error = system_.thread_sigmask(SIG_BLOCK, &set, &before)) {
     return {error, std::system_category()};
   }
+  was_blocked_ = sigismember(&before, number_) == 1;
   const int fd = system_.signalfd(invalid_handle, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-  if (fd < 0) return {errno, std::system_category()};
+  if (fd < 0) {
+    const std::error_code error{errno, std::system_category()};
+    give_signal_back();
+    return error;
+  }
   fd_ = fd;
   return {};
+}
+
+// A signal that nobody takes would be lost for the program: SIGINT would not end it any more.
+void SignalSource::give_signal_back() const noexcept {
+  const sigset_t set = signals();
+  if (!was_blocked_) system_.thread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 // A fork copies the descriptors before the memory. A descriptor that another thread opened in

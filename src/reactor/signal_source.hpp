@@ -26,9 +26,11 @@ class SignalSource final : public EventHandler {
       : system_(system), number_(number), handler_(handler) {}
   ~SignalSource() override;
 
-  /// Opens the descriptor. The signal is blocked in the calling thread. The system's errors.
-  /// REQUIRES: there is none, or it was forgotten.
+  /// Opens the descriptor. The signal is blocked in the calling thread. The system's errors; after
+  /// one the signal is as before. REQUIRES: there is none, or it was forgotten.
   std::error_code open() noexcept;
+  /// In the same thread, when the reactor could not use it: the signal is as before open().
+  void give_signal_back() const noexcept;
   /// In the child of a fork: closes the parent's descriptor, if the child has it.
   void forget() noexcept;
   /// The object that keeps the handler alive; destroyed with this.
@@ -47,6 +49,7 @@ class SignalSource final : public EventHandler {
   EventHandler& handler_;
   std::shared_ptr<EventHandler> kept_;
   NativeHandle fd_ = invalid_handle;
+  bool was_blocked_ = false;
   bool answered_remove_ = false;
 };
 

@@ -84,6 +84,36 @@ TEST(FrameCache, every_size_is_served_with_room_enough) {
   clear_frame_cache();
 }
 
+// Made before the cache of its thread, so that it is destroyed after it.
+struct Latest {
+  Latest() = default;
+  ~Latest() {
+    if (bytes == nullptr) return;
+    task = Task<int>{};
+    *bytes = frame_cache_statistics().bytes;
+  }
+  Latest(const Latest&) = delete;
+  Latest& operator=(const Latest&) = delete;
+  Task<int> task;
+  std::size_t* bytes = nullptr;
+};
+thread_local Latest latest;
+
+TEST(FrameCache, keeps_no_frame_that_is_freed_after_the_end_of_its_thread_s_cache) {
+  std::size_t kept_before = 0;
+  std::size_t kept_after = 1;
+  std::thread([&] {
+    latest.bytes = &kept_after;
+    latest.task = give(1);
+    {
+      const auto first = give(2);
+    }
+    kept_before = frame_cache_statistics().bytes;
+  }).join();
+  EXPECT_GT(kept_before, 0U);
+  EXPECT_EQ(kept_after, 0U) << "nothing empties the cache any more";
+}
+
 TEST(FrameCache, takes_frames_of_other_threads) {
   clear_frame_cache();
   Task<int> task;

@@ -1,8 +1,10 @@
-// The same through include/baton.h: a C program that listens, connects, sends, reads, cancels, sets
-// timers and closes, while a call or an allocation fails in turn. Whatever fails, each accepted
-// start completes once and a refused one never; nothing is left behind; and the proactor works
-// after the fault.
+// The same through include/baton.h: a program in C that listens, connects, sends, reads, cancels,
+// sets timers and closes, while a call or an allocation fails in turn. Whatever fails: each
+// accepted start completes once, a refused one never; nothing is left behind; and the proactor
+// works when the trouble is over.
+#include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -466,6 +468,46 @@ TEST(InterfaceWithoutMemory, each_function_says_so) {
     return error;
   });
   baton_close(proactor);
+}
+
+// Of an owned descriptor: the caller cannot know how far the call has come, so it is closed. A
+// borrowed one stays open.
+TEST(InterfaceWithoutMemory, adopt_closes_what_it_owns_and_keeps_no_handle) {
+  for (const int ownership : {BATON_OWNED, BATON_BORROWED}) {
+    bool hit = true;
+    int refused = 0;
+    for (std::size_t nth = 1; hit; ++nth) {
+      SCOPED_TRACE(nth);
+      baton_config config{};
+      config.size = sizeof config;
+      config.completion_size = sizeof(baton_completion);
+      config.text = "engine=emulated,mode=shared";
+      baton_proactor* proactor = nullptr;
+      ASSERT_EQ(baton_open(&config, &proactor, nullptr, 0), 0);
+      std::array<int, 2> ends{};
+      ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+      baton_handle handle = no_handle;
+      FailingAllocations failing(nth);
+      const int error = baton_adopt(proactor, ends[0], BATON_STREAM_SOCKET, ownership, &handle);
+      failing.end();
+      hit = failing.hit();
+      EXPECT_EQ(handle == no_handle, error != 0);
+      if (error == ENOMEM) {
+        ++refused;
+        baton_completion none{};
+        baton_wait(proactor, &none, 1, 0);
+        EXPECT_EQ(proactor->proactor.statistics().handles, 0U);
+        EXPECT_EQ(::fcntl(ends[0], F_GETFD) < 0, ownership == BATON_OWNED);
+      }
+      const bool is_ours = error != 0 && error != ENOMEM;
+      if (is_ours || ownership == BATON_BORROWED) {
+        EXPECT_EQ(::close(ends[0]), 0);
+      }
+      ::close(ends[1]);
+      baton_close(proactor);
+    }
+    EXPECT_GT(refused, 0) << "no fault was made";
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(every, Interface, testing::ValuesIn(conformance::combinations()),

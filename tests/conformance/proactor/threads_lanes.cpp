@@ -198,6 +198,43 @@ TEST_P(Lanes, all_serve_at_once) {
   for (std::thread& client : clients) client.join();
 }
 
+TEST_P(Lanes, a_deadline_is_moved_in_its_own_lane_only) {
+  use(2);
+  run_all(2);
+  const auto in = [&](Duration span) { return Deadline::after(span, proactor().now()); };
+  const auto inside = [&](std::uint32_t lane, const std::function<void()>& body) {
+    std::atomic<bool> done{false};
+    post([&] { body(), done = true; }, Notify::strong, Home{lane});
+    wait_until([&] { return done.load(); });
+  };
+  Stream stream;
+  Handle* const handle = adopt(stream.ours, HandleKind::stream_socket, Home{0});
+  Operation& timer = operation();
+  Operation& read = operation();
+  inside(0, [&] {
+    EXPECT_FALSE(proactor().start_timer(timer, in(1h)));
+    read.prepare(OperationKind::read_stream, handle);
+    read.set_buffer(MutableBuffer{memory(1), 1});
+    read.set_deadline(in(1h));
+    EXPECT_FALSE(proactor().start(read));
+  });
+  const auto try_to_move = [&] {
+    EXPECT_FALSE(proactor().move_deadline(timer, in(1us)));
+    EXPECT_FALSE(proactor().move_deadline(read, in(1us)));
+  };
+  inside(1, try_to_move);
+  try_to_move();
+  EXPECT_TRUE(timer.is_pending());
+  EXPECT_TRUE(read.is_pending());
+  inside(0, [&] {
+    EXPECT_TRUE(proactor().move_deadline(timer, in(1us)));
+    EXPECT_TRUE(proactor().move_deadline(read, in(1us)));
+  });
+  wait_until([&] { return !timer.is_pending() && !read.is_pending(); });
+  EXPECT_FALSE(timer.error());
+  EXPECT_EQ(read.error(), errc::timed_out);
+}
+
 TEST_P(Lanes, cancel_all_reaches_every_lane) {
   use(3);
   run_all(3);

@@ -1,11 +1,15 @@
-// Registrations that end while they wait, while they are queued, and while they run.
+// Registrations that end: while they wait, while they are queued, while they run.
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <cerrno>
 #include <memory>
 
 #include "baton/error.hpp"
 #include "harness.hpp"
+#include "os/system.hpp"
 
 namespace baton::test {
 
@@ -182,6 +186,51 @@ TEST_P(reactor, removal_waits_for_no_later_registration) {
   EXPECT_EQ(key->index, old->index);
   EXPECT_EQ(loop().remove(*key), Reactor::Removal::done);
   EXPECT_TRUE(closed);
+}
+
+std::atomic<bool> watches_fail{false};
+
+// A registration that cannot be watched any more ends by itself. The only thread has its on_close
+// still to call, so it must not wait for that.
+TEST(reactor_removal, waits_for_no_on_close_that_is_left_to_its_own_thread) {
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.epoll_ctl = [](int set, int operation, int fd, epoll_event* event) {
+      if (watches_fail && operation != EPOLL_CTL_DEL) return errno = ENOMEM, -1;
+      return os::real_system().epoll_ctl(set, operation, fd, event);
+    };
+    return made;
+  }();
+  const SocketPair first, second;
+  Reader ends, removes;
+  ReactorConfig config;
+  config.wait = "epoll";
+  config.system = &system;
+  auto opened = Reactor::open(config);
+  ASSERT_TRUE(opened.has_value()) << opened.error().reason;
+  Reactor& loop = **opened;
+  const auto ending = loop.add(first.ours.get(), Interest::in, ends);
+  ASSERT_TRUE(ending.has_value());
+  ASSERT_TRUE(loop.add(second.ours.get(), Interest::in, removes).has_value());
+  ends.also = [&](NativeHandle) {
+    EXPECT_FALSE(loop.change(*ending, Interest::both));
+    watches_fail = true;
+    second.make_readable();
+  };
+  removes.also = [&](NativeHandle) {
+    EXPECT_EQ(ends.closed, 0);
+    EXPECT_EQ(loop.remove_and_wait(*ending), Reactor::Removal::unknown);
+    EXPECT_EQ(ends.closed, 1);
+  };
+  first.make_readable();
+  const Deadline limit = at_last();
+  while (removes.calls == 0 && is_ahead(limit)) {
+    ASSERT_TRUE(loop.handle_events(limit).has_value());
+  }
+  watches_fail = false;
+  EXPECT_EQ(removes.calls, 1);
+  EXPECT_EQ(ends.why, std::errc::not_enough_memory);
+  EXPECT_EQ(loop.size(), 1U);
 }
 
 TEST_P(reactor, removal_waits_for_a_call_in_another_thread) {

@@ -45,6 +45,55 @@ TEST_P(reactor, signals_that_cannot_be_had) {
   EXPECT_EQ(loop().remove_signal(SIGUSR2), std::errc::no_such_file_or_directory);
 }
 
+bool is_blocked(int number) {
+  sigset_t now;
+  EXPECT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &now), 0);
+  return sigismember(&now, number) == 1;
+}
+
+void unblock(int number) {
+  sigset_t one;
+  sigemptyset(&one);
+  sigaddset(&one, number);
+  EXPECT_EQ(::pthread_sigmask(SIG_UNBLOCK, &one, nullptr), 0);
+}
+
+std::atomic<bool> no_signalfd{false};
+
+const os::System& without_signalfd() {
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.signalfd = [](int fd, const sigset_t* set, int flags) {
+      if (no_signalfd) return errno = EMFILE, -1;
+      return os::real_system().signalfd(fd, set, flags);
+    };
+    return made;
+  }();
+  return system;
+}
+
+// Nobody would take it: SIGINT would not end the program any more.
+TEST_P(reactor, signals_that_are_refused_are_not_blocked) {
+  auto nothing = [](int) { return Next::keep; };
+  ReactorConfig config;
+  config.handles_max = 1;
+  config.system = &without_signalfd();
+  replace(config);
+  unblock(SIGUSR1);
+  no_signalfd = true;
+  EXPECT_EQ(loop().add_signal(SIGUSR1, nothing), std::errc::too_many_files_open);
+  no_signalfd = false;
+  EXPECT_FALSE(is_blocked(SIGUSR1));
+  const SocketPair pair;
+  ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, make<Reader>()).has_value());
+  EXPECT_EQ(loop().add_signal(SIGUSR1, nothing), errc::no_free_handles);
+  EXPECT_FALSE(is_blocked(SIGUSR1));
+  // The program has blocked it before.
+  ASSERT_FALSE(SignalSet::block({SIGUSR1}));
+  EXPECT_EQ(loop().add_signal(SIGUSR1, nothing), errc::no_free_handles);
+  EXPECT_TRUE(is_blocked(SIGUSR1));
+}
+
 TEST_P(reactor, signals_of_plain_handlers_and_dropped_ones) {
   struct Plain : EventHandler {
     Next on_signal(int number) override {

@@ -42,6 +42,21 @@ void refuse(std::initializer_list<unsigned> calls, unsigned error, unsigned flag
   CHECK(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) == 0);
 }
 
+/// From here on a wait for more than one completion of native AIO ends the process.
+void refuse_to_wait_for_several() {
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_getevents, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+      BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 1, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{sizeof filter / sizeof *filter, filter};
+  CHECK(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  CHECK(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
+}
+
 /// Everything works: cached, not cached, direct, streams, syncs, lists.
 void use_all_kinds() {
   const int file = host::temporary(0, 64U << 10);
@@ -100,6 +115,15 @@ HOST_CASE(without_rings, "filters") {
 HOST_CASE(without_native_aio, "filters") { works_without({SYS_io_setup, SYS_io_submit}); }
 HOST_CASE(without_rings_and_native_aio, "filters") {
   works_without({SYS_io_uring_setup, SYS_io_setup});
+}
+// A wait for more completions than the program waits for would end late. Beside the first of the
+// reads others are on their way.
+HOST_CASE(suspend_waits_for_one_of_several, "order") {
+  CHECK(host::in_child([] {
+          refuse_to_wait_for_several();
+          host::Load load;
+          load.finish_all();
+        }) == 0);
 }
 HOST_CASE(without_eventfd, "filters") { works_without({SYS_eventfd2}); }
 HOST_CASE(without_a_table_of_its_own, "filters") { works_without({SYS_close_range, SYS_unshare}); }

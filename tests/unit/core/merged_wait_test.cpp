@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -154,6 +155,28 @@ TEST_F(MergedWait, does_not_sleep_when_it_was_asked_not_to) {
   add(true);
   wait(Deadline::never(), [] { return true; });
   EXPECT_EQ(first.waits, 1);
+}
+
+int poll_error = 0;
+
+// A limit of descriptors, or no memory: a wait that fails each time at once would spin.
+TEST_F(MergedWait, a_poll_that_is_refused_is_no_sleep) {
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.ppoll = [](pollfd*, nfds_t, const timespec*, const sigset_t*) {
+      return errno = poll_error, -1;
+    };
+    return made;
+  }();
+  FakeEngine& first = add(true);
+  FakeEngine& second = add(true);
+  Engine* const engines[] = {&first, &second};
+  for (const int error : {EINVAL, ENOMEM}) {
+    poll_error = error;
+    EXPECT_EQ(sleep_by_descriptors(engines, Deadline::never(), system), 0U) << error;
+  }
+  poll_error = EINTR;
+  EXPECT_EQ(sleep_by_descriptors(engines, Deadline::never(), system), 2U);
 }
 
 }  // namespace

@@ -42,6 +42,32 @@ TEST(OperationCache, grows_by_chunks_and_never_gives_one_twice) {
   for (CachedOperation* operation : taken) cache.give_back(*operation);
 }
 
+// A child of fork may take any number of times: what it gave back is taken again.
+TEST(OperationsOfChild, are_used_again) {
+  OperationsOfChild cache;
+  std::set<CachedOperation*> made;
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(made.insert(cache.take()).second);
+  for (int round = 0; round < 3; ++round) {
+    for (CachedOperation* operation : made) cache.give_back(*operation);
+    std::set<CachedOperation*> taken;
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(taken.insert(cache.take()).second);
+    EXPECT_EQ(taken, made);
+  }
+  for (CachedOperation* operation : made) cache.give_back(*operation);
+}
+
+TEST(OperationsOfChild, forget_strand_and_deadline_of_the_last_use) {
+  OperationsOfChild cache;
+  CachedOperation* operation = cache.take();
+  operation->set_deadline(Deadline::at_ns(5));
+  operation->set_strand(reinterpret_cast<Strand*>(operation));
+  cache.give_back(*operation);
+  ASSERT_EQ(cache.take(), operation);
+  EXPECT_TRUE(operation->deadline().is_never());
+  EXPECT_EQ(operation->strand(), nullptr);
+  cache.give_back(*operation);
+}
+
 TEST(OperationCache, is_shared_by_threads) {
   OperationCache cache{os::real_system()};
   std::atomic<bool> twice{false};

@@ -1,10 +1,15 @@
 // The report as text, and which operations it keeps.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <deque>
 #include <string>
 
+#include "baton/proactor.hpp"
 #include "core/coarse_clock.hpp"
 #include "core/pending.hpp"
+#include "support/descriptors.hpp"
 
 namespace baton {
 namespace {
@@ -84,6 +89,55 @@ TEST(PendingShare, IsBoundedForEveryQuery) {
   share.give(report);
   EXPECT_EQ(report.operations.size(), limits::pending_shown_max);
   EXPECT_EQ(report.matching, limits::pending_shown_max + 10);
+}
+
+// Large tables are looked at in parts.
+TEST(PendingReport, ShowsEachOfManyHandlesAndCountsEachTimer) {
+  constexpr std::size_t handles = 1'100;
+  constexpr std::size_t timers = 8'200;
+  if (!test::allow_descriptors(handles)) return;
+  Config config = Config::parse("engine=emulated,wait=epoll,mode=shared", {}).value();
+  std::deque<Operation> operations;
+  const test::SocketPair pair;
+  Proactor proactor{std::move(config)};
+  for (std::size_t i = 0; i < handles; ++i) {
+    const auto handle = proactor.adopt(::dup(pair.ours.get()), HandleKind::stream_socket);
+    ASSERT_TRUE(handle) << handle.error().message();
+    Operation& wait = operations.emplace_back();
+    wait.prepare(OperationKind::wait_ready, *handle, Operation::readable);
+    ASSERT_FALSE(proactor.start(wait));
+  }
+  for (std::size_t i = 0; i < timers; ++i) {
+    const Deadline far = Deadline::after(std::chrono::hours{1}, proactor.now());
+    ASSERT_FALSE(proactor.start_timer(operations.emplace_back(), far));
+  }
+  EXPECT_EQ(proactor.pending({.kinds = {OperationKind::wait_ready}, .shown = 1}).matching, handles);
+  const PendingReport report = proactor.pending({.kinds = {OperationKind::timer}, .shown = 1});
+  EXPECT_EQ(report.matching + report.timers_unseen, timers);
+  EXPECT_GT(report.timers_unseen, 0U);
+}
+
+std::atomic<int> sleeps{0};
+
+// The answer of one lane is not that of another.
+TEST(PendingInquiry, WaitsForEachLaneThatWasAsked) {
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.futex_wait = [](std::atomic<std::uint32_t>*, std::uint32_t, std::int64_t) {
+      ++sleeps;
+      return false;  // the time is over
+    };
+    return made;
+  }();
+  PendingInquiry inquiry{{}, 2, 0};
+  sleeps = 0;
+  inquiry.wait(system, 0, Deadline::never());
+  EXPECT_EQ(sleeps, 0);
+  inquiry.wait(system, 1, Deadline::never());
+  EXPECT_EQ(sleeps, 1);
+  PendingReport report;
+  EXPECT_FALSE(inquiry.give(0, report));
+  EXPECT_FALSE(inquiry.give(1, report));
 }
 
 }  // namespace

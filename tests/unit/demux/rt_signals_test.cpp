@@ -178,6 +178,27 @@ TEST(rt_signals_arming, without_memory_is_tried_again) {
   EXPECT_LE(armings_to_fail, 0);
 }
 
+// A failed add leaves the descriptor as it was: otherwise the program's own O_ASYNC would send the
+// strategy's signal to the strategy's thread.
+TEST(rt_signals_arming, that_fails_leaves_no_owner_and_no_signal) {
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.fcntl = [](int fd, int command, long argument) {
+      if (command == F_SETFL && (argument & O_ASYNC) != 0) return errno = ENOMEM, -1;
+      return os::real_system().fcntl(fd, command, argument);
+    };
+    return made;
+  }();
+  const auto strategy = opened({.system = &system});
+  ASSERT_NE(strategy, nullptr);
+  EXPECT_TRUE(wait(*strategy).empty());
+  const SocketPair pair;
+  const int fd = pair.ours.get();
+  EXPECT_EQ(strategy->add(fd, Interest::in, token_of(1)), std::errc::not_enough_memory);
+  EXPECT_EQ(::fcntl(fd, F_GETSIG), 0);
+  EXPECT_EQ(::fcntl(fd, F_GETOWN), 0);
+}
+
 std::atomic<int> owners_to_fail{0};
 
 // The descriptors still belonged to the last thread, which had ended, so no signal arrived any

@@ -322,6 +322,31 @@ TEST_F(Refusals, of_signals) {
   EXPECT_EQ(error_of(SignalSet::open(proactor_, {SIGUSR1})), std::errc::operation_not_permitted);
 }
 
+// Nobody would take them: SIGINT would not end the program any more.
+TEST_F(Refusals, of_signals_leave_them_unblocked) {
+  const auto is_blocked = [](int number) {
+    sigset_t now;
+    EXPECT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &now), 0);
+    return sigismember(&now, number) == 1;
+  };
+  sigset_t first;
+  sigemptyset(&first);
+  sigaddset(&first, SIGUSR1);
+  ASSERT_EQ(::pthread_sigmask(SIG_UNBLOCK, &first, nullptr), 0);
+  ASSERT_FALSE(SignalSet::block({SIGUSR2}));
+  refused.signalfd = true;
+  EXPECT_EQ(error_of(SignalSet::open(proactor_, {SIGUSR1, SIGUSR2})),
+            std::errc::operation_not_permitted);
+  refused.signalfd = false;
+  EXPECT_FALSE(is_blocked(SIGUSR1));
+  EXPECT_TRUE(is_blocked(SIGUSR2)) << "by the program";
+  Proactor small{config(1)};
+  const auto only = DatagramSocket::open(small, AddressFamily::ipv4);
+  ASSERT_TRUE(only);
+  EXPECT_EQ(error_of(SignalSet::open(small, {SIGUSR1})), errc::no_free_handles);
+  EXPECT_FALSE(is_blocked(SIGUSR1));
+}
+
 // With room for one handle more.
 TEST_F(Refusals, of_a_second_handle) {
   Proactor small{config(1)};

@@ -14,6 +14,7 @@
 #include "baton/buffer_pool.hpp"
 #include "core/access.hpp"
 #include "driver.hpp"
+#include "faults.hpp"
 
 namespace baton::test {
 namespace {
@@ -39,6 +40,22 @@ TEST_P(Cancel, asked_before_submit) {
   EXPECT_EQ(driver.cancel(read), CancelAnswer::too_late);
   EXPECT_EQ(driver.submit(read), Submission::completed);
   EXPECT_EQ(read.error(), std::errc::operation_canceled);
+  ::close(pair.right);
+}
+
+// The operation's memory names the pool until there is a block: it must not pass for one.
+TEST_P(Cancel, asked_before_submit_of_a_pooled_read) {
+  const Pair pair = stream_pair();
+  BufferPool pool{64, 1};
+  Operation read;
+  read.prepare(OperationKind::read_stream, driver.adopt(pair.left, HandleKind::stream_socket));
+  read.set_pool(&pool);
+  OperationAccess::ask_cancel(read);
+  EXPECT_EQ(driver.submit(read), Submission::completed);
+  EXPECT_EQ(read.error(), std::errc::operation_canceled);
+  EXPECT_EQ(read.buffer().data, nullptr);
+  EXPECT_EQ(read.buffer().size, 0U);
+  EXPECT_EQ(pool.available(), 1U);
   ::close(pair.right);
 }
 
@@ -235,6 +252,36 @@ TEST_P(Cancel, accept_out_of_descriptors) {
   EXPECT_FALSE(accept.failed()) << accept.error().message();
   ::close(accept.accepted());
   ::close(client);
+}
+
+// Reads that are tried in vain again and again rest between their tries. Others wait behind them.
+TEST_P(Cancel, a_read_that_rests_lets_the_next_go) {
+  Driver with_faults{test::Setup{.form = GetParam(), .system = &faulty_system()}};
+  faults().fruitless_receives = true;
+  const Pair pair = stream_pair();
+  Handle* const handle = with_faults.adopt(pair.left, HandleKind::stream_socket);
+  char buffers[2][8];
+  Operation reads[2];
+  for (int i = 0; i < 2; ++i) {
+    set_read(reads[i], handle, buffers[i]);
+    with_faults.start(reads[i]);
+  }
+  const auto rests = [&] {
+    with_faults.engine().flush();
+    const Deadline due = with_faults.engine().due();
+    return !due.is_never() && is_ahead(due);
+  };
+  const Deadline limit = at_last();
+  while (!rests() && is_ahead(limit)) with_faults.wait_once(Deadline::immediately());
+  ASSERT_TRUE(rests());
+  EXPECT_EQ(with_faults.cancel(reads[0]), CancelAnswer::requested);
+  faults().fruitless_receives = false;
+  ASSERT_TRUE(with_faults.run_until(reads[0]));
+  EXPECT_EQ(reads[0].error(), std::errc::operation_canceled);
+  write_all(pair.right, "ok");
+  ASSERT_TRUE(with_faults.run_until(reads[1]));
+  EXPECT_EQ(*reads[1].result(), 2U);
+  ::close(pair.right);
 }
 
 // A peer whose connection cannot be accepted is closed, with the descriptor kept for that.

@@ -9,6 +9,8 @@
 
 #include <array>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 
 #include "baton/buffer_pool.hpp"
 #include "driver.hpp"
@@ -30,6 +32,21 @@ TEST_P(Kinds, declares_its_form) {
   EXPECT_EQ(info.leader_rule, GetParam() == Form::pinned ? LeaderRule::pinned : LeaderRule::any);
   EXPECT_EQ(info.start_from_any_thread, GetParam() == Form::any);
   EXPECT_TRUE(driver.explained().empty());
+}
+
+// Its probes have some of their own for a moment.
+TEST_P(Kinds, keeps_no_descriptor_when_it_is_gone) {
+  const auto count = [] {
+    const std::filesystem::directory_iterator all{"/proc/self/fd"};
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = count();
+  for (const char* interrupt : {"auto", "ring"}) {
+    {
+      const Driver other{test::Setup{.form = GetParam(), .interrupt = interrupt}};
+    }
+    EXPECT_EQ(count(), before) << interrupt;
+  }
 }
 
 TEST_P(Kinds, read_waits_for_data) {

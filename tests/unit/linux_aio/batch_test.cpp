@@ -102,6 +102,26 @@ TEST_P(Batch, cancelled_while_there_is_no_room) {
   ASSERT_TRUE(driver->complete(next));
 }
 
+// Where one thread does it all, the next wait finds out that nothing waits for room any more. It
+// ends, so that what was refused as busy is offered again.
+TEST_P(Batch, room_again_ends_the_wait) {
+  if (GetParam().concurrent) return;  // a cancel takes back what it has made room for
+  start_reads(1);
+  aio_faults().submit_error = EAGAIN;
+  aio_faults().submit_failures = 3;
+  driver->engine().flush();
+  driver->expect_nothing();  // takes the interrupt, and tries twice in vain
+  Operation late;
+  const Block buffer{block};
+  set_read(late, handle, buffer, 0);
+  EXPECT_EQ(driver->submit(late), Submission::busy);
+  EXPECT_EQ(driver->cancel(reads[0]), CancelAnswer::completed);
+  const Deadline limit = at_last();
+  EXPECT_EQ(driver->wait_once(limit), 0U);
+  EXPECT_TRUE(is_ahead(limit));
+  ASSERT_TRUE(driver->complete(late));
+}
+
 TEST_P(Batch, starts_without_room_keep_their_order) {
   start_reads(5);
   aio_faults().submit_error = EAGAIN;

@@ -1,4 +1,5 @@
 // Violations that the simulated machine itself finds, and the text of its history.
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -49,6 +50,41 @@ TEST(SimulatedMachine, FindsAThreadThatIsLeftBehind) {
                 {.faults = false})
                 .find("a thread has not"),
             std::string::npos);
+}
+
+// The longest time for which one of two threads that always can run did not run.
+std::int64_t longest_pause(std::uint32_t starve) {
+  struct Two {
+    Scheduler& scheduler;
+    std::int64_t longest = 0;
+    void run() {
+      std::int64_t last = scheduler.now();
+      for (int i = 0; i < 50'000; ++i) {
+        scheduler.point();
+        longest = std::max(longest, scheduler.now() - last);
+        last = scheduler.now();
+      }
+    }
+  };
+  Random random{1};
+  History history;
+  Scheduler scheduler{random, history};
+  Two two{scheduler};
+  const Schedule schedule{.points_per_switch = 8, .point_ns = 1'000, .starve = starve};
+  const auto first = [](void* all) {
+    auto& both = *static_cast<Two*>(all);
+    const std::uint32_t second =
+        both.scheduler.start([](void* it) { static_cast<Two*>(it)->run(); }, all);
+    both.run();
+    both.scheduler.join(second);
+  };
+  EXPECT_TRUE(scheduler.run(schedule, 1'000'000, first, &two)) << scheduler.violation();
+  return two.longest;
+}
+
+TEST(SimulatedMachine, KeepsAStarvedThreadFromRunning) {
+  EXPECT_LT(longest_pause(0), 1'000'000);
+  EXPECT_GT(longest_pause(2'000), 1'000'000);
 }
 
 TEST(SimulatedMachine, FindsAnExceptionThatLeavesTheScenario) {
