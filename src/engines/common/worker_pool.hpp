@@ -3,8 +3,8 @@
 //
 // Lazy: a thread starts when a job finds none idle, up to the bound; a program without jobs has no
 // second thread. A caller that must not allocate (baton_poll) starts none: its job waits for a
-// worker. Workers take no signals (System::thread_start blocks them all), so a signal to the program
-// never interrupts their calls (EINTR).
+// worker. Workers take no signals (System::thread_start blocks them all), so a signal to the
+// program never interrupts their calls (EINTR).
 //
 // A finished operation goes to a list; the worker that finds it empty calls
 // Client::workers_finished once, which interrupts the engine's wait. A queued job can be removed
