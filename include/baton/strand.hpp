@@ -14,7 +14,9 @@
 //
 // Operations of several proactors may carry one strand. Each is run by threads of its own proactor:
 // when it is the turn of another's, the strand is handed to that proactor, and waits until that is
-// driven. The end of a proactor waits for this, too: finish the other one first, or in a thread.
+// driven. The end of a proactor waits for this, too, so the other one is driven meanwhile, or ends
+// in another thread. One thread that drives both runs them until nothing that carries the strand is
+// pending, and ends them then.
 #pragma once
 
 #include <atomic>
