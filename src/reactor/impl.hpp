@@ -255,6 +255,7 @@ class Reactor::Impl {
   void run_timer(Member& me, reactor::ReactorTimer& timer);
   void run_close(Member& me);
   void timer_armed() noexcept;
+  bool may_refill() noexcept;
   void refill() noexcept;
   void call(const Member& me, Registration& registration, Interest& what, Interest& told,
             Answers& answers);
@@ -403,6 +404,7 @@ class Reactor::Impl {
   Member* leader_ = nullptr;
   bool leader_waits_ = false;
   bool leader_interrupted_ = false;
+  std::uint32_t refills_ = 0;  // by other threads, in this wait of the leader
   Deadline leader_deadline_;
   Member* standby_ = nullptr;
   Member* sleepers_ = nullptr;

@@ -60,6 +60,7 @@ inline void Reactor::Impl::begin_wait(Deadline until) noexcept {
   leader_deadline_ = until;
   leader_waits_ = true;
   leader_interrupted_ = false;
+  refills_ = 0;
   unlock();
 }
 
@@ -178,9 +179,18 @@ inline bool Reactor::Impl::run_next(Member& me) {
   if (Registration* const registration = ready_.pop()) return run_ready(me, *registration), true;
   if (BATON_UNLIKELY(!closing_.empty())) return run_close(me), true;
   // The leader polls the system before it refills the queue. While it waits, this thread refills.
-  if (!leader_waits_ || (again_.empty() && notifications_.empty())) return false;
+  if (!leader_waits_ || (again_.empty() && notifications_.empty()) || !may_refill()) return false;
   refill();
   return true;
+}
+
+// The leader may have reports in hand, and no processor to run on. Without a bound, registrations
+// that answer `again` would have thousands of turns before others have one.
+bool Reactor::Impl::may_refill() noexcept {
+  constexpr std::uint32_t refills_max = 16;
+  if (++refills_ <= refills_max) return true;
+  interrupt_leader();
+  return false;
 }
 
 inline void Reactor::Impl::run_ready(Member& me, Registration& registration) {

@@ -1,0 +1,76 @@
+// Turns of registrations while the leader does not come back from its wait.
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "baton/reactor.hpp"
+#include "os/system.hpp"
+#include "support/descriptors.hpp"
+#include "support/patience.hpp"
+
+namespace baton::test {
+namespace {
+
+// While it is closed, a wait returns only after an interrupt.
+std::atomic<bool> closed{false};
+std::atomic<bool> somebody_waits{false};
+std::atomic<bool> interrupted{false};
+
+const os::System& gated_system() {
+  static const os::System table = [] {
+    os::System made = os::real_system();
+    made.epoll_pwait = [](int epoll, epoll_event* events, int count, int timeout,
+                          const sigset_t* mask) {
+      for (const Deadline end = at_last(); closed && !interrupted && is_ahead(end);) {
+        somebody_waits = true;
+        std::this_thread::yield();
+      }
+      return os::real_system().epoll_pwait(epoll, events, count, timeout, mask);
+    };
+    made.write = [](int fd, const void* data, std::size_t size) {
+      if (closed) interrupted = true;
+      return os::real_system().write(fd, data, size);
+    };
+    return made;
+  }();
+  return table;
+}
+
+// The leader may have the reports of others in hand, and no processor to run on.
+TEST(reactor_turns, another_thread_calls_back_the_leader_before_it_repeats_them_without_end) {
+  ReactorConfig config;
+  config.wait = "epoll";
+  config.interrupt = "eventfd";
+  config.system = &gated_system();
+  auto opened = Reactor::open(config);
+  ASSERT_TRUE(opened) << opened.error().reason;
+  Reactor& reactor = **opened;
+  const SocketPair pair;
+  pair.make_readable();
+  constexpr int many = 1'000;
+  int calls = 0;
+  const auto key = reactor.add(pair.ours.get(), Interest::in, [&](NativeHandle, Interest) {
+    if (++calls == 1) {
+      closed = true;
+      const Deadline end = at_last();
+      while (!somebody_waits && is_ahead(end)) std::this_thread::yield();
+    }
+    if (!interrupted && calls < many) return Next::again;
+    closed = false;
+    reactor.end();
+    return Next::remove;
+  });
+  ASSERT_TRUE(key);
+  std::thread other([&] { EXPECT_TRUE(reactor.run()); });
+  EXPECT_TRUE(reactor.run());
+  other.join();
+  EXPECT_TRUE(somebody_waits);
+  EXPECT_TRUE(interrupted);
+  EXPECT_LT(calls, many);
+}
+
+}  // namespace
+}  // namespace baton::test
