@@ -3,6 +3,7 @@ package io.baton;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
 import java.nio.ByteBuffer;
+import java.nio.channels.UnsupportedAddressTypeException;
 import java.time.Duration;
 
 /** Refuses bad arguments by an exception that names the argument. */
@@ -50,6 +51,20 @@ final class Check {
           name + ": the host " + internet.getHostString() + " could not be resolved");
     }
     return address;
+  }
+
+  /** An address of a type that the socket does not have; java.nio does not say which. */
+  static IllegalArgumentException wrongAddress(
+      SocketAddress address, String name, UnsupportedAddressTypeException cause) {
+    return new IllegalArgumentException(
+        name
+            + ": "
+            + address
+            + " is a "
+            + address.getClass().getSimpleName()
+            + " that this socket cannot have; for a UNIX socket, give a channel of java.nio to the"
+            + " constructor of AsynchChannel",
+        cause);
   }
 
   static InetSocketAddress address(String host, int port) {
