@@ -56,15 +56,12 @@ final class Check {
   /** An address of a type that the socket does not have; java.nio does not say which. */
   static IllegalArgumentException wrongAddress(
       SocketAddress address, String name, UnsupportedAddressTypeException cause) {
-    return new IllegalArgumentException(
-        name
-            + ": "
-            + address
-            + " is a "
-            + address.getClass().getSimpleName()
-            + " that this socket cannot have; for a UNIX socket, give a channel of java.nio to the"
-            + " constructor of AsynchChannel",
-        cause);
+    String why =
+        address instanceof InetSocketAddress
+            ? " is of IPv6, and this Java machine has IPv4 only (java.net.preferIPv4Stack)"
+            : " is not of the internet; for a UNIX socket, give a channel of java.nio to the"
+                + " constructor of AsynchChannel";
+    return new IllegalArgumentException(name + ": " + address + why, cause);
   }
 
   static InetSocketAddress address(String host, int port) {
