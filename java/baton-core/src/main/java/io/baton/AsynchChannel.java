@@ -7,6 +7,7 @@ import java.net.SocketOption;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.channels.SelectableChannel;
+import java.nio.channels.UnsupportedAddressTypeException;
 import java.time.Duration;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
@@ -463,7 +464,11 @@ public final class AsynchChannel implements AutoCloseable {
       Check.address(local, "local");
     }
     Check.inRange(backlog, 0, Integer.MAX_VALUE, "backlog");
-    socket("bind").bind(local, backlog);
+    try {
+      socket("bind").bind(local, backlog);
+    } catch (UnsupportedAddressTypeException e) {
+      throw Check.wrongAddress(local, "local", e);
+    }
   }
 
   /**
@@ -475,7 +480,11 @@ public final class AsynchChannel implements AutoCloseable {
   public void connectDatagram(SocketAddress remote) throws IOException {
     Check.address(remote, "remote");
     need(is(Endpoint.Kind.DATAGRAM), "connectDatagram", "a datagram channel");
-    core.endpoint.connectDatagram(remote);
+    try {
+      core.endpoint.connectDatagram(remote);
+    } catch (UnsupportedAddressTypeException e) {
+      throw Check.wrongAddress(remote, "remote", e);
+    }
   }
 
   /**

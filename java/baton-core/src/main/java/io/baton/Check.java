@@ -3,6 +3,7 @@ package io.baton;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
 import java.nio.ByteBuffer;
+import java.nio.channels.UnsupportedAddressTypeException;
 import java.time.Duration;
 
 /** Refuses bad arguments by an exception that names the argument. */
@@ -50,6 +51,17 @@ final class Check {
           name + ": the host " + internet.getHostString() + " could not be resolved");
     }
     return address;
+  }
+
+  /** An address of a type that the socket does not have; java.nio does not say which. */
+  static IllegalArgumentException wrongAddress(
+      SocketAddress address, String name, UnsupportedAddressTypeException cause) {
+    String why =
+        address instanceof InetSocketAddress
+            ? " is of IPv6, and this Java machine has IPv4 only (java.net.preferIPv4Stack)"
+            : " is not of the internet; for a UNIX socket, give a channel of java.nio to the"
+                + " constructor of AsynchChannel";
+    return new IllegalArgumentException(name + ": " + address + why, cause);
   }
 
   static InetSocketAddress address(String host, int port) {

@@ -30,7 +30,12 @@ public final class CopyFile implements AsynchHandler {
 
   private CopyFile(Demultiplexor demultiplexor, Path source, Path target) throws IOException {
     from = demultiplexor.file(source, this, READ);
-    to = demultiplexor.file(target, this, CREATE, TRUNCATE_EXISTING, WRITE);
+    try {
+      to = demultiplexor.file(target, this, CREATE, TRUNCATE_EXISTING, WRITE);
+    } catch (IOException | RuntimeException e) {
+      from.close();
+      throw e;
+    }
     from.read(buffer);
   }
 

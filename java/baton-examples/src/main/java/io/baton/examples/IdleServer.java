@@ -29,7 +29,9 @@ public final class IdleServer implements AsynchHandler {
     @Override
     public void onReadCompleted(OpRead opRead) {
       AsynchChannel channel = opRead.getAsynchChannel();
-      if (opRead.getError() != null || opRead.getBytesCompleted() == 0) {
+      // Closed: data came at the moment when the connection was idle for long enough. A block that
+      // was taken for a write that is refused would be lost to the pool.
+      if (opRead.getError() != null || opRead.getBytesCompleted() == 0 || !channel.isOpen()) {
         channel.close();
         return;
       }
@@ -39,11 +41,12 @@ public final class IdleServer implements AsynchHandler {
 
     @Override
     public void onWriteCompleted(OpWrite opWrite) {
+      AsynchChannel channel = opWrite.getAsynchChannel();
       if (opWrite.getError() != null) {
-        opWrite.getAsynchChannel().close();
-        return;
+        channel.close();
+      } else if (channel.isOpen()) {
+        channel.readPooled();
       }
-      opWrite.getAsynchChannel().readPooled();
     }
 
     // onTimeout is not overridden: an idle connection is closed, with this reason.

@@ -2,6 +2,7 @@ package io.baton.examples;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import io.baton.AsynchChannel;
 import io.baton.Demultiplexor;
@@ -12,10 +13,13 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Random;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -97,6 +101,44 @@ class ExamplesTest {
         content.length,
         CopyFile.start(demultiplexor, source, target).get(PATIENCE_SECONDS, TimeUnit.SECONDS));
     assertArrayEquals(content, Files.readAllBytes(target));
+  }
+
+  @Test
+  void aCopyThatCannotBeWrittenLeavesNothingOpen(@TempDir Path folder) throws Exception {
+    Path source = Files.write(folder.resolve("from"), new byte[1]);
+    Path nowhere = folder.resolve("missing").resolve("to");
+    assertThrows(NoSuchFileException.class, () -> CopyFile.start(demultiplexor, source, nowhere));
+    // The close does not wait.
+    while (demultiplexor.getOpenChannels() > 0) {
+      Thread.onSpinWait();
+    }
+  }
+
+  @Test
+  void dataAtTheMomentOfAnIdleTimeoutCostsNoBlock() throws Exception {
+    Duration idle = Duration.ofMillis(50);
+    try (Demultiplexor one = Demultiplexor.builder().threads(1).pooledBuffersMax(1).open()) {
+      AsynchChannel server = IdleServer.start(one, loopback(), idle);
+      try (Socket client = client(server)) {
+        client.getOutputStream().write(1);
+        client.getInputStream().read();
+        // Both are there when the lane has its next turn.
+        CountDownLatch held = new CountDownLatch(1);
+        one.post(
+            () -> {
+              held.countDown();
+              LockSupport.parkNanos(2 * idle.toNanos());
+            });
+        held.await();
+        client.getOutputStream().write(2);
+        client.getInputStream().read();
+      }
+      AsynchChannel patient = IdleServer.start(one, loopback(), Duration.ofDays(1));
+      try (Socket client = client(patient)) {
+        client.getOutputStream().write(3);
+        assertEquals(3, client.getInputStream().read());
+      }
+    }
   }
 
   @Test

@@ -47,7 +47,7 @@ final class BatonServerSocketChannel extends AsynchronousServerSocketChannel {
       Check.address(local, "local");
     }
     socket.checkOpen();
-    socket.channel.bind(local, Math.max(0, backlog));
+    socket.bind(local, Math.max(0, backlog));
     bound = true;
     return this;
   }

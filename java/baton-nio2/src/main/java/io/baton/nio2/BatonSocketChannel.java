@@ -85,7 +85,7 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
     if (connects.isPending()) {
       throw new ConnectionPendingException();
     }
-    socket.channel.bind(local);
+    socket.bind(local, 0);
     return this;
   }
 

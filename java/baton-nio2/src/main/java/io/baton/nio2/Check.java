@@ -2,6 +2,7 @@ package io.baton.nio2;
 
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
+import java.net.SocketException;
 import java.nio.ByteBuffer;
 import java.nio.channels.UnresolvedAddressException;
 import java.nio.channels.UnsupportedAddressTypeException;
@@ -66,6 +67,15 @@ final class Check {
           new UnresolvedAddressException(),
           name + ": the host " + internet.getHostString() + " could not be resolved");
     }
+  }
+
+  /**
+   * The JDK's answer to an IPv6 address where only IPv4 is used; other types are refused before.
+   */
+  static SocketException noFamily(UnsupportedAddressTypeException cause) {
+    SocketException error = new SocketException("Protocol family unavailable");
+    error.initCause(cause);
+    return error;
   }
 
   private static RuntimeException because(RuntimeException error, String text) {

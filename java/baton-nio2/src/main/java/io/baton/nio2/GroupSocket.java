@@ -9,6 +9,7 @@ import java.net.SocketAddress;
 import java.net.SocketOption;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.ShutdownChannelGroupException;
+import java.nio.channels.UnsupportedAddressTypeException;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
 
@@ -69,6 +70,17 @@ abstract class GroupSocket implements AsynchHandler {
     open.set(false);
     closed = true;
     group.closed(this);
+  }
+
+  final void bind(SocketAddress local, int backlog) throws IOException {
+    try {
+      channel.bind(local, backlog);
+    } catch (IllegalArgumentException e) {
+      if (e.getCause() instanceof UnsupportedAddressTypeException type) {
+        throw Check.noFamily(type);
+      }
+      throw e;
+    }
   }
 
   final SocketAddress localAddress() throws IOException {

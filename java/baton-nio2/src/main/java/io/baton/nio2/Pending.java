@@ -5,6 +5,7 @@ import io.baton.OperationTimedOutException;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.CompletionHandler;
 import java.nio.channels.InterruptedByTimeoutException;
+import java.nio.channels.UnsupportedAddressTypeException;
 import java.util.concurrent.Future;
 
 /**
@@ -74,6 +75,9 @@ class Pending<V, A> implements Runnable {
   private static Throwable asInNio2(Throwable error) {
     if (error instanceof OperationTimedOutException) {
       return new InterruptedByTimeoutException();
+    }
+    if (error instanceof UnsupportedAddressTypeException type) {
+      return Check.noFamily(type);
     }
     return error instanceof ChannelClosedException ? new ClosedChannelException() : error;
   }

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.baton.test.ChildJvm;
 import io.baton.test.Patience;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -20,6 +21,7 @@ import java.util.concurrent.AbstractExecutorService;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -308,6 +310,38 @@ class BatonOnlyTest extends Nio2Contract {
   private static void names(String argument, Executable call) {
     Throwable error = assertThrows(RuntimeException.class, call);
     assertTrue(String.valueOf(error.getMessage()).startsWith(argument + ":"), error.toString());
+  }
+
+  /** Uses IPv6 where the Java machine has IPv4 only. */
+  static final class OnlyIpv4 {
+    private OnlyIpv4() {}
+
+    public static void main(String[] arguments) {
+      BatonProvider provider = new BatonProvider();
+      InetSocketAddress address = new InetSocketAddress("::1", 9);
+      List<Callable<?>> calls =
+          List.of(
+              () -> provider.openAsynchronousSocketChannel(null).bind(address),
+              () -> provider.openAsynchronousServerSocketChannel(null).bind(address),
+              () -> provider.openAsynchronousSocketChannel(null).connect(address).get());
+      for (Callable<?> call : calls) {
+        try {
+          call.call();
+        } catch (Exception e) {
+          System.out.println("refused " + (e instanceof ExecutionException ? e.getCause() : e));
+        }
+      }
+    }
+  }
+
+  @Test
+  void anAddressOfAnotherFamilyIsAnIoException() throws Exception {
+    try (ChildJvm child =
+        ChildJvm.of(OnlyIpv4.class).jvmArgument("-Djava.net.preferIPv4Stack=true").start()) {
+      // Such as the JDK has it.
+      String refused = "refused java.net.SocketException: Protocol family unavailable\n";
+      assertEquals(refused.repeat(3), child.rest());
+    }
   }
 
   @Test

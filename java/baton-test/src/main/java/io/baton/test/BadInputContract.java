@@ -10,6 +10,7 @@ import io.baton.ChannelClosedException;
 import io.baton.test.Completion.What;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
+import java.net.UnixDomainSocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
@@ -111,6 +112,11 @@ public abstract class BadInputContract extends EngineContract {
     AsynchChannel datagram = demultiplexor.openDatagram(handler);
     isNull("remote", () -> datagram.write(EMPTY, (SocketAddress) null));
     isNull("remote", () -> datagram.connectDatagram(null));
+    SocketAddress unix = UnixDomainSocketAddress.of("x");
+    isWrong("local", () -> demultiplexor.listen(unix, handler));
+    isWrong("local", () -> demultiplexor.datagram(unix, handler));
+    isWrong("local", () -> stream.bind(unix));
+    isWrong("remote", () -> datagram.connectDatagram(unix));
   }
 
   @Test
