@@ -140,10 +140,10 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request,
     }
     const std::uint32_t refusals = this->take_refusals(waiter);
     // When it is suspended, *this may be gone.
-    const auto begun = this->begin(waiter, context_of(waiter));
-    if (begun == Base::Begin::failed) [[unlikely]]
+    const auto outcome = this->begin(waiter, context_of(waiter));
+    if (outcome == Base::Begin::failed) [[unlikely]]
       this->count_refusal(waiter, refusals);
-    return begun == Base::Begin::suspended;
+    return outcome == Base::Begin::suspended;
   }
   decltype(auto) await_resume() {
     using Outcome = decltype(finish_(operation_));

@@ -158,12 +158,12 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
     operation().set_deadline(std::min(when_, limit_));
     const std::uint32_t refusals = take_refusals(waiter);
     // When it is suspended, *this may be gone.
-    const Begin begun = begin(waiter, detail::context_of(waiter));
-    if (begun == Begin::failed) {
+    const Begin outcome = begin(waiter, detail::context_of(waiter));
+    if (outcome == Begin::failed) {
       awaited_ = false;
       count_refusal(waiter, refusals);
     }
-    return begun == Begin::suspended;
+    return outcome == Begin::suspended;
   }
   Result<void> await_resume() noexcept {
     if (std::exchange(in_use_, false)) return unexpected{make_error_code(errc::operation_in_use)};
