@@ -316,9 +316,15 @@ int Direct::wait(const timespec& timeout, std::uint32_t wanted) {
   settle_head();  // otherwise the kernel would see completions that were taken long ago
   // Waiting for more than there are would never end.
   const long count = std::max<long>(1, std::min(wanted, in_flight_.load()));
-  const long answer =
-      cancellable_call(SYS_io_getevents, reinterpret_cast<long>(ring()), count, count,
-                       reinterpret_cast<long>(closed_page()), reinterpret_cast<long>(&timeout), 0);
+  const auto get_events = [&](long call) {
+    return cancellable_call(call, reinterpret_cast<long>(ring()), count, count,
+                            reinterpret_cast<long>(closed_page()), reinterpret_cast<long>(&timeout),
+                            0);
+  };
+  // A process that is stopped and continued has run no handler. Only this call is restarted then
+  // (since Linux 4.18; a filter may refuse it).
+  long answer = get_events(SYS_io_pgetevents);
+  if (answer < 0 && (errno == ENOSYS || errno == EPERM)) answer = get_events(SYS_io_getevents);
   if (answer == 0) return ETIMEDOUT;
   return answer < 0 && errno == EINTR ? EINTR : 0;
 }

@@ -9,8 +9,8 @@
 // takes them (the collector's role); a signal handler that has interrupted that thread may take
 // them, too.
 //
-// A thread that waits calls io_getevents with a buffer that cannot be written. The kernel waits for
-// a completion, fails to copy it (EFAULT), and leaves it in the ring.
+// A thread that waits calls io_pgetevents with a buffer that cannot be written. The kernel waits
+// for a completion, fails to copy it (EFAULT), and leaves it in the ring.
 //
 // A request asks for IOCB_NOWAIT (RWF_NOWAIT), so that io_submit never waits for the device. The
 // kernel gives back what it cannot do without waiting, and it goes to the keeper. The starter sends

@@ -5,6 +5,7 @@
 #include <linux/kcmp.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -137,6 +138,7 @@ Descriptor* Files::add(int native, int flags, const struct stat& status) noexcep
   descriptor->native = native;
   descriptor->kind = kind_of(native, status);
   descriptor->regular = S_ISREG(status.st_mode);
+  descriptor->on_disk = descriptor->regular && major(status.st_dev) != 0;
   descriptor->inode = inode;
   ++inode->descriptors;
   ++count_;

@@ -47,6 +47,7 @@ struct Descriptor {
   baton::Handle* handle = nullptr;
   baton::HandleKind kind = baton::HandleKind::file;
   bool regular = false;
+  bool on_disk = false;  // regular, and of a file system with a device of its own
   Inode* inode = nullptr;
   std::uint32_t pending = 0;
   Descriptor* next = nullptr;

@@ -520,6 +520,8 @@ void Shard::release_after_direct() noexcept {
 
 // -- cancelling -----------------------------------------------------------------------------------
 
+// A request on a disk is left alone: it ends soon, and the call cannot wait to learn how. Cancelled
+// after the answer that it was not, it would contradict the answer.
 void Shard::ask_to_cancel(Cancelled& tally) noexcept {
   Request* chosen = nullptr;
   // In order of starts, so that a queued request is found at the front of its list.
@@ -549,7 +551,7 @@ void Shard::ask_to_cancel(Cancelled& tally) noexcept {
     if (!request->started) {
       unqueue(*request);
       finish(*request, ECANCELED, -1);
-    } else {
+    } else if (!request->descriptor->on_disk) {
       proactor_->cancel(request->operation);
     }
   }

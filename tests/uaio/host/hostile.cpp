@@ -401,6 +401,34 @@ HOST_CASE(stop_is_no_interruption, "signals") {
           CHECK(host::finish(read) == 1);
         }) == 0);
 }
+HOST_CASE(stop_is_no_interruption_of_direct_reads, "signals") {
+  struct sigaction action{};
+  action.sa_handler = [](int) {};
+  CHECK(::sigaction(SIGUSR2, &action, nullptr) == 0);
+  CHECK(host::in_child([] {
+          constexpr std::size_t size = 8U << 20;
+          const int file = host::temporary(O_DIRECT, size);
+          void* const memory = host::aligned(size);
+          const pid_t me = ::getpid();
+          const pid_t other = ::fork();
+          if (other == 0) {
+            const timespec moment{0, 2'000'000};
+            for (int i = 0; i < 2 * host::rounds(); ++i) {
+              ::nanosleep(&moment, nullptr);
+              ::kill(me, SIGSTOP);
+              ::kill(me, SIGCONT);
+            }
+            ::_exit(0);
+          }
+          const timespec patience = host::patience();
+          while (::waitpid(other, nullptr, WNOHANG) == 0) {
+            aiocb read = host::request(file, memory, size);
+            const aiocb* const list[] = {&read};
+            CHECK(aio_read(&read) == 0 && aio_suspend(list, 1, &patience) == 0);
+            CHECK(host::finish(read) == static_cast<ssize_t>(size));
+          }
+        }) == 0);
+}
 HOST_CASE(block_in_a_packed_struct, "answers") {
   alignas(16) static unsigned char memory[sizeof(aiocb) + 16];
   Pipe pipe;

@@ -474,6 +474,20 @@ HOST_CASE(cancel_agrees_with_error, "answers") {
     host::finish(read);
     return answer != AIO_ALLDONE;
   });
+  // Those in the queue of an engine. The answer is final.
+  const int synced = host::temporary(O_DSYNC);
+  std::vector<aiocb> writes;
+  for (int i = 0; i < 24; ++i) {
+    writes.push_back(host::request(synced, memory, 1U << 20, i * (off_t{1} << 20)));
+  }
+  for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
+  std::vector<int> answers;
+  for (aiocb& each : writes) answers.push_back(aio_cancel(synced, &each));
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    host::wait_for(writes[i]);
+    CHECK((answers[i] == AIO_CANCELED) == (aio_error(&writes[i]) == ECANCELED));
+    CHECK(aio_return(&writes[i]) == (answers[i] == AIO_CANCELED ? -1 : 1 << 20));
+  }
 }
 HOST_CASE(sync_waits_for_direct_writes, "order") {
   const int file = host::temporary(O_DIRECT, 8U << 20);
