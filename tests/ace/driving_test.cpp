@@ -163,6 +163,12 @@ TEST_F(Driving, TimedLoopEndsByItself) {
   EXPECT_EQ(0, ace()->proactor_run_event_loop(wait));
 }
 
+TEST_F(Driving, WaitWithoutEventsLastsToItsEnd) {
+  ACE_Time_Value wait{0, 20'000};
+  EXPECT_EQ(0, ace()->handle_events(wait));
+  EXPECT_EQ(ACE_Time_Value::zero, wait);
+}
+
 TEST_F(Driving, ClosedAnswersShutdown) {
   EXPECT_EQ(0, bridge().close());
   EXPECT_EQ(-1, post(0));

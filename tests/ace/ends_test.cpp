@@ -185,8 +185,12 @@ TEST_F(Ends, AcceptNeedsRoomForTwoAddresses) {
   ACE_INET_Addr where;
   ACE_Asynch_Accept accept;
   ASSERT_EQ(0, accept.open(counter_, listen_on_loopback(where), nullptr, ace()));
-  ACE_Message_Block block(10);
-  EXPECT_EQ(-1, accept.accept(block, 0, ACE_INVALID_HANDLE));
+  constexpr std::size_t both = 2 * sizeof(sockaddr_in);
+  ACE_Message_Block block(both + 3);
+  EXPECT_EQ(-1, accept.accept(block, 4, ACE_INVALID_HANDLE));
+  EXPECT_EQ(ENOBUFS, errno);
+  ACE_Message_Block small(both - 1);
+  EXPECT_EQ(-1, accept.accept(small, 0, ACE_INVALID_HANDLE));
   EXPECT_EQ(ENOBUFS, errno);
   ::close(accept.cancel() == 1 ? -1 : 0);
 }

@@ -44,7 +44,7 @@ Program::Slot* Program::take_slot(What what, Object* object) {
   // A cancel that has returned has no effect on later starts.
   slot->may_cancel =
       cancelled_all_ || cancelling_all_ > 0 || (object != nullptr && object->cancelling > 0);
-  slot->exactly = slot->counted_post = false;
+  slot->exactly = slot->counted_post = slot->is_cancelled = false;
   slot->deadline = slot->not_before = 0;
   slot->size = 0;
   // Each of two stacks of the operation may have prepared another deadline.
@@ -531,11 +531,22 @@ bool Program::act_cancel() {
     if (!slot.pending || !slot.operation.is_pending() || slot.what == What::close) continue;
     if (slot.what == What::write && static_cast<End*>(slot.object)->queued_writes) continue;
     if (slot.what == What::half_close) continue;
-    slot.may_cancel = true;
-    proactor_->cancel(slot.operation, slot.activation);
+    cancel_one(slot);
     return true;
   }
   return false;
+}
+
+// A timer whose cancel is granted does not fire. It may complete, and be used again, before the
+// call returns. In per_thread mode another thread's request may come too late.
+void Program::cancel_one(Slot& slot) {
+  slot.may_cancel = true;
+  const std::uint32_t activation = slot.activation;
+  const bool is_timer = slot.what == What::timer && mode_ != Mode::per_thread;
+  const CancelResult answer = proactor_->cancel(slot.operation, activation);
+  if (!is_timer || answer != CancelResult::requested || slot.activation != activation) return;
+  slot.is_cancelled = true;
+  if (!slot.pending && slot.has_fired) wrong(slot, "a timer has fired, but it was cancelled");
 }
 
 // Cancels by the number of an earlier start of the same operation: the pending start goes on.

@@ -75,6 +75,8 @@ void Program::judge(Slot& slot) {
       return judge_datagram(slot);
     case What::timer:
       if (!error && now() < slot.not_before) wrong(slot, "a timer is early");
+      if (!error && slot.is_cancelled) wrong(slot, "a timer fires, but it was cancelled");
+      slot.has_fired = !error;
       return;
     case What::post:
       if (slot.counted_post) --posts_;

@@ -177,6 +177,9 @@ bool Program::open_proactor() {
   far_ns_ = ms + 3'000 * rarest_look * static_cast<std::int64_t>(config.understudy_look_us) +
             (merges() ? 2 * slice_ns : 0) + (emulated_ ? 3 * ms : 0) +
             (has_patience() ? patience_ns : 0);
+  glances_ =
+      visiting_ && mode_ != Mode::per_thread && !world_->traits.bound && random.below(3) == 0;
+  vain_glances_ = 0;
   constexpr AcceptPolicy policies[] = {AcceptPolicy::round_robin, AcceptPolicy::least_loaded,
                                        AcceptPolicy::same_thread};
   config.accept_policy = random.one_of(policies);
@@ -226,6 +229,12 @@ void Program::thread_loop() {
 
 void Program::turn_once() {
   sim::Random& random = world_->random;
+  if (glances_) {
+    --in_run_;
+    world_->scheduler().work(random.between(1'000, 2 * ms));
+    ++in_run_;
+    return glance();
+  }
   // With profile=pinned operations are cancelled when their thread leaves, and it has to deliver
   // them.
   const std::uint32_t way = world_->traits.bound ? 0 : random.below(visiting_ ? 4 : 12);
@@ -237,6 +246,26 @@ void Program::turn_once() {
   }
   if (visiting_ && mode_ == Mode::per_thread && random.below(8) == 0) return stay_attached();
   call(way);
+}
+
+// A visit that does not wait. Its thread never sleeps in the proactor, so look_idle does not see it
+// neglect what is queued. The first visits may bring an interrupt only, or meet a drawn fault.
+void Program::glance() {
+  constexpr std::uint32_t vain_most = 8;
+  const auto something_waits = [&] {
+    return in_run_ == 1 && world_->in_slow_calls == 0 && !finishing_ && !leave_ &&
+           !proactor_->stopped() && (posts_ != 0 || world_->undelivered != 0);
+  };
+  const bool waited = something_waits();
+  const std::uint64_t completed = completed_;
+  proactor_->poll();
+  if (!waited || completed_ != completed || !something_waits()) {
+    vain_glances_ = 0;
+  } else if (++vain_glances_ == 1) {
+    vain_since_ = now();
+  } else if (vain_glances_ > vain_most && now() - vain_since_ > std::max(20 * ms, far_ns_)) {
+    world_->violated("work is queued, and threads that do not wait pass by" + state_of_affairs());
+  }
 }
 
 // Between its calls the thread counts as being in a handler, and may start operations.

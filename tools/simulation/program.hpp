@@ -113,7 +113,9 @@ class Program final : public Scenario {
     std::uint32_t number = 0;
     What what = What::post;
     bool pending = false;
-    bool may_cancel = false;  // a cancel was requested, or is about to be
+    bool may_cancel = false;    // a cancel was requested, or is about to be
+    bool is_cancelled = false;  // a timer: its cancel was granted
+    bool has_fired = false;     // a timer: the last one that this operation was
     Object* object = nullptr;
     std::uint32_t activation = 0;
     std::uint64_t read_number = 0;
@@ -146,6 +148,7 @@ class Program final : public Scenario {
   void turn_once();
   void stay_attached();
   void call(std::uint32_t way);
+  void glance();
   void end_round(Ending ending);
   void read_to_the_end();
   void destroy_everything();
@@ -184,6 +187,7 @@ class Program final : public Scenario {
   bool act_timer();
   bool act_post();
   bool act_cancel();
+  void cancel_one(Slot& slot);
   bool cancel_what_is_over();
   bool act_close();
   template <class Io>
@@ -266,6 +270,7 @@ class Program final : public Scenario {
   std::uint32_t throwing_ = 0;
   std::uint32_t stopping_ = 0;
   bool visiting_ = false;         // threads come and go
+  bool glances_ = false;          // and never wait
   std::uint32_t drain_acts_ = 0;  // that handlers may still do during a drain
   std::int64_t timer_most_ns_ = 0;
   std::array<std::uint32_t, 10> mixture_{};  // how often each act is chosen
@@ -275,6 +280,8 @@ class Program final : public Scenario {
   std::int64_t free_since_ = 0;         // likewise
   std::int64_t lingers_since_ = 0;      // likewise: a thread stays in a stopped proactor
   std::int64_t timer_due_ = 0;          // no pending timer is due before
+  std::uint32_t vain_glances_ = 0;      // in a row, while work was queued
+  std::int64_t vain_since_ = 0;         // the end of the first of them
   std::int64_t neglected_since_ = 0;    // work is queued and a thread is free; 0: not so
   std::uint64_t completed_ = 0;
   std::uint64_t completed_before_ = 0;  // of completed_, at that time

@@ -93,6 +93,8 @@ bool ReactorProgram::open_reactor() {
   threads_ = options_.threads != 0 ? options_.threads : 1 + random.below(4);
   constexpr Way ways[] = {Way::run, Way::run, Way::events, Way::visits};
   way_ = random.one_of(ways);
+  glances_ = way_ == Way::visits && random.coin();
+  vain_glances_ = 0;
   constexpr const char* waits[] = {"epoll",    "epoll",        "poll",          "select",
                                    "sim_edge", "sim_one_shot", "sim_one_thread"};
   constexpr const char* interrupts[] = {"eventfd", "pipe"};
@@ -173,6 +175,12 @@ void ReactorProgram::turn_once() {
   };
   if (way_ == Way::run) return static_cast<void>(ran(reactor_->run()));
   if (way_ == Way::events) return static_cast<void>(ran(reactor_->handle_events()));
+  if (glances_) {
+    --in_run_;
+    world_->scheduler().work(random.between(1'000, 2 * ms));
+    ++in_run_;
+    return glance();
+  }
   if (random.below(3) == 0) {  // the other threads manage without those that are away
     --in_run_;
     world_->scheduler().work(random.between(0, (10 * ms) << random.below(3)));
@@ -191,6 +199,25 @@ void ReactorProgram::turn_once() {
       return;
     default:
       ran(reactor_->handle_events(soon));
+  }
+}
+
+// A visit that does not wait. Its thread never sleeps in the reactor, so look_idle does not see it
+// neglect what waits. The first visits may bring an interrupt only, or meet a drawn fault.
+void ReactorProgram::glance() {
+  constexpr std::uint32_t vain_most = 8;
+  const auto something_waits = [&] {
+    return in_run_ == 1 && !wake_asked_ && !quiet_ && !reactor_->ended() && what_waits() != nullptr;
+  };
+  const bool waited = something_waits();
+  const std::uint64_t calls = calls_;
+  check(reactor_->handle_events(Deadline::immediately()).has_value(), "a thread is refused");
+  if (!waited || calls_ != calls || !something_waits()) {
+    vain_glances_ = 0;
+  } else if (++vain_glances_ == 1) {
+    vain_since_ = now();
+  } else if (vain_glances_ > vain_most && now() - vain_since_ > std::max(20 * ms, far_ns_)) {
+    wrong(std::string{what_waits()} + ": threads that do not wait pass by");
   }
 }
 
@@ -351,6 +378,7 @@ void ReactorProgram::wrong(const std::string& what) {
                      std::to_string(threads_) + " threads that " +
                      (way_ == Way::run      ? "run"
                       : way_ == Way::events ? "handle events"
+                      : glances_            ? "look and go"
                                             : "come and go") +
                      ", reports " + std::to_string(tuning.reports_max) + ", suspension " +
                      (tuning.suspension == ReactorTuning::Suspension::eager ? "eager" : "lazy") +

@@ -136,6 +136,7 @@ class ReactorProgram final : public Scenario {
   static void enter_thread(void* self);
   void thread_loop();
   void turn_once();
+  void glance();
   void come_to_rest();
   void look_at_idleness();
   void check_books();
@@ -201,6 +202,7 @@ class ReactorProgram final : public Scenario {
   ReactorConfig config_;
   std::uint32_t threads_ = 1;
   Way way_ = Way::run;
+  bool glances_ = false;  // visits do not wait
   std::uint32_t slow_ = 0;
   std::uint32_t throwing_ = 0;
   std::uint32_t ending_ = 0;
@@ -222,6 +224,8 @@ class ReactorProgram final : public Scenario {
   std::uint64_t calls_ = 0;
   std::uint64_t calls_seen_ = 0;
   std::int64_t neglected_since_ = 0;
+  std::uint32_t vain_glances_ = 0;  // in a row, while something waited
+  std::int64_t vain_since_ = 0;     // the end of the first of them
   std::int64_t lingers_since_ = 0;
   bool wake_asked_ = false;  // and no thread has returned since
   std::int64_t unheard_since_ = 0;

@@ -69,6 +69,18 @@ TEST_P(reactor, a_child_may_reopen_it) {
   run_until([&] { return reader.calls == 1 && ticks == 1; });
 }
 
+// They are the parent's, which delivers them.
+TEST_P(reactor, a_child_forgets_notifications) {
+  int told = 0;
+  for (int i = 0; i < 3; ++i) ASSERT_FALSE(loop().notify([&] { ++told; }));
+  EXPECT_TRUE(child_says_yes([&] {
+    if (!loop().reopen() || loop().notifications() != 0) return false;
+    if (loop().notify([&] { told += 10; })) return false;
+    return comes_about(loop(), [&] { return told != 0; }) && told == 10;
+  }));
+  run_until([&] { return told == 3; });
+}
+
 TEST_P(reactor, a_child_may_destroy_it) {
   const SocketPair pair;
   auto& reader = make<Reader>();

@@ -247,6 +247,23 @@ TEST_P(reactor, others_may_change_everything_meanwhile) {
   join_threads();
 }
 
+// A thread that stood in line for the token found its time over, and polled nothing.
+TEST_P(reactor, a_call_that_does_not_wait_polls_with_a_line_for_the_token) {
+  ReactorConfig config;
+  config.tuning.keep_lead = false;
+  config.tuning.token_line = true;
+  replace(config);
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, reader).has_value());
+  pair.make_readable();
+  const Deadline limit = at_last();
+  while (reader.calls == 0 && is_ahead(limit)) {
+    ASSERT_TRUE(loop().handle_events(Deadline::immediately()).has_value());
+  }
+  EXPECT_EQ(reader.calls, 1);
+}
+
 TEST_P(reactor, end_wakes_all_and_restart_begins_anew) {
   const SocketPair pair;
   auto& reader = make<Reader>();

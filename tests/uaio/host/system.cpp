@@ -177,6 +177,23 @@ HOST_CASE(memory_is_used_up, "limits") {
   aiocb read = host::request(file, memory, 4'096);
   CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);
 }
+// Appended bytes go to the end, whatever offset the request has.
+HOST_CASE(size_limit_holds_for_appends, "limits") {
+  const int file = host::temporary(O_APPEND, 4'096);
+  rlimit limit{};
+  CHECK(::getrlimit(RLIMIT_FSIZE, &limit) == 0);
+  const rlimit small{4'096, limit.rlim_max};
+  CHECK(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  char byte = 'a';
+  aiocb write = host::request(file, &byte, 1);
+  if (aio_write(&write) == 0) {
+    CHECK(host::finish(write) == -1 && errno == EFBIG);
+  } else {
+    CHECK(errno == EFBIG);
+  }
+  CHECK(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
+  CHECK(aio_write(&write) == 0 && host::finish(write) == 1);
+}
 HOST_CASE(size_limit_is_an_error_and_no_signal, "limits") {
   rlimit limit{};
   CHECK(::getrlimit(RLIMIT_FSIZE, &limit) == 0);

@@ -70,6 +70,17 @@ char global_byte;
 
 }  // namespace
 
+HOST_CASE(waits_leave_the_type_of_cancellation, "cancellation") {
+  host::Load load;
+  load.finish_all();
+  Pipe pipe;
+  char byte = 0;
+  aiocb read = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&read) == 0 && ::write(pipe.in(), "w", 1) == 1 && host::finish(read) == 1);
+  int before = -1;
+  CHECK(::pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &before) == 0);
+  CHECK(before == PTHREAD_CANCEL_DEFERRED);
+}
 HOST_CASE(suspend_on_a_pipe_is_cancelled, "cancellation") {
   for (int i = 0; i < 20; ++i) {
     Pipe pipe;

@@ -12,6 +12,8 @@
 #include <array>
 #include <chrono>
 #include <deque>
+#include <filesystem>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -484,6 +486,40 @@ TEST(rt_signals_silent, can_be_asked_for_something_else) {
   EXPECT_EQ(reports[0].ready, Interest::out);
 }
 
+// A pipe that is full and loses its reader has an error, and no room that would be told.
+TEST(rt_signals_silent, report_an_error_to_writers) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+  Fd out{ends[0]};
+  const Fd in{ends[1]};
+  while (::write(in.get(), &ends, sizeof(ends)) > 0) {
+  }
+  demux::SilentFiles files{os::real_system()};
+  ASSERT_FALSE(files.add(in.get(), Interest::out));
+  std::array<demux::SilentFiles::Ready, 2> ready{};
+  EXPECT_EQ(files.take(ready), 0U);
+  out.close();
+  ASSERT_EQ(files.take(ready), 1U);
+  EXPECT_EQ(ready[0].fd, in.get());
+  EXPECT_TRUE(any(ready[0].what & Interest::out));
+  files.close();
+}
+
+TEST(rt_signals_silent, leave_no_descriptor) {
+  const auto count = [] {
+    const std::filesystem::directory_iterator all{"/proc/self/fd"};
+    return std::distance(begin(all), end(all));
+  };
+  const Fd silent(::eventfd(0, EFD_CLOEXEC));
+  const auto before = count();
+  {
+    const auto strategy = opened();
+    EXPECT_FALSE(strategy->add(silent.get(), Interest::in, token_of(1)));
+    EXPECT_GT(count(), before);
+  }
+  EXPECT_EQ(count(), before);
+}
+
 TEST(rt_signals_silent, report_urgent_data) {
   os::System system = os::real_system();
   system.epoll_pwait = [](int, epoll_event* events, int, int, const sigset_t*) {
@@ -566,6 +602,20 @@ TEST(rt_signals_thread, has_its_mask_back_when_the_strategy_ends) {
   EXPECT_FALSE(strategy->remove(pair.ours.get()));
   strategy.reset();
   EXPECT_EQ(blocked_here(), before);
+}
+
+// Blocked by the program after a first strategy had ended, with the same number.
+TEST(rt_signals_thread, keeps_what_the_program_blocks_later) {
+  const int number = SIGRTMIN + 5;
+  sigset_t own;
+  sigemptyset(&own);
+  sigaddset(&own, number);
+  EXPECT_TRUE(wait(*opened({.signal_number = number})).empty());
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &own, nullptr), 0);
+  const std::set<int> before = blocked_here();
+  EXPECT_TRUE(wait(*opened({.signal_number = number})).empty());
+  EXPECT_EQ(blocked_here(), before);
+  ASSERT_EQ(::pthread_sigmask(SIG_UNBLOCK, &own, nullptr), 0);
 }
 
 TEST(rt_signals_thread, that_unblocks_everything_loses_nothing) {

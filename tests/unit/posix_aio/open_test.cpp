@@ -14,6 +14,7 @@
 #include "baton/proactor.hpp"
 #include "baton/registry.hpp"
 #include "driver.hpp"
+#include "engines/posix_aio/notify.hpp"
 
 namespace baton::test::aio {
 namespace {
@@ -103,6 +104,26 @@ TEST(Sigwait, a_thread_that_the_signal_would_hit_is_named) {
   }
   EXPECT_EQ(why_not({.notify = "sigwait", .signal = number}), "");
   EXPECT_TRUE(blocks(number));
+}
+
+std::atomic<bool> no_signalfd{false};
+
+TEST(Sigwait, without_a_descriptor_the_mask_is_as_it_was) {
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.signalfd = [](int fd, const sigset_t* set, int flags) {
+      if (no_signalfd) return errno = EMFILE, -1;
+      return os::real_system().signalfd(fd, set, flags);
+    };
+    return made;
+  }();
+  const int number = SIGRTMIN + 6;
+  no_signalfd = true;
+  const auto refused = engines::posix_aio::open_sigwait(system, number);
+  no_signalfd = false;
+  EXPECT_FALSE(refused);
+  EXPECT_FALSE(blocks(number));
+  EXPECT_TRUE(engines::posix_aio::open_sigwait(system, number)) << "its number is free again";
 }
 
 // A thread that cannot be inspected may leave its signals unblocked: it is not taken for one that

@@ -1,0 +1,90 @@
+// Small parts of the core, each alone: adopted numbers, kept lanes, exceptions of tasks.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <thread>
+
+#include "baton/error.hpp"
+#include "core/adopted_numbers.hpp"
+#include "core/handle_table.hpp"
+#include "core/kept_lane.hpp"
+#include "core/task_exceptions.hpp"
+#include "support/descriptors.hpp"
+
+namespace baton {
+namespace {
+
+class Numbers : public testing::Test {
+ protected:
+  Handle& handle(int fd, Ownership ownership) {
+    return *table_.allocate(fd, HandleKind::stream_socket, ownership, true, 0);
+  }
+  AdoptedNumbers numbers{os::real_system()};
+
+ private:
+  HandleTable table_{64, os::real_system()};
+};
+
+TEST_F(Numbers, BelongToOneHandleAtATime) {
+  const test::SocketPair pair;
+  for (const Ownership ownership : {Ownership::owned, Ownership::borrowed}) {
+    const Handle& first = handle(pair.ours.get(), ownership);
+    const Handle& second = handle(pair.ours.get(), ownership);
+    EXPECT_FALSE(numbers.claim(first));
+    EXPECT_EQ(numbers.claim(second), errc::already_adopted);
+    numbers.forget(second);  // not its own
+    EXPECT_EQ(numbers.claim(second), errc::already_adopted);
+    numbers.forget(first);
+    EXPECT_FALSE(numbers.claim(second));
+    numbers.forget(second);
+  }
+}
+
+// The lender has closed it between operations, and another file has its number.
+TEST_F(Numbers, OfABorrowedFileThatIsClosedAreFree) {
+  test::SocketPair pair;
+  const int number = pair.ours.get();
+  const Handle& first = handle(number, Ownership::borrowed);
+  EXPECT_FALSE(numbers.claim(first));
+  const test::SocketPair other;
+  ASSERT_EQ(::dup3(other.ours.get(), number, O_CLOEXEC), number);
+  const Handle& second = handle(number, Ownership::borrowed);
+  EXPECT_FALSE(numbers.claim(second));
+  numbers.forget(first);  // not its own any more
+  EXPECT_EQ(numbers.claim(first), errc::already_adopted);
+}
+
+TEST(KeptLane, IsLetGoOnceWhenItsThreadEnds) {
+  int count = 0;
+  const auto let_go = [](void* context) { ++*static_cast<int*>(context); };
+  KeptLane lane;
+  std::thread{[&] {
+    lane.keep(let_go, &count);
+    lane.keep(let_go, &count);  // as each of its turns does
+    EXPECT_EQ(count, 0);
+  }}.join();
+  EXPECT_EQ(count, 1);
+  lane.forget();  // nobody keeps it
+  std::thread{[&] {
+    lane.keep(let_go, &count);
+    lane.forget();
+  }}.join();
+  EXPECT_EQ(count, 1);
+  std::thread{[&] { lane.keep(let_go, &count); }}.join();
+  EXPECT_EQ(count, 2);
+}
+
+TEST(TaskExceptions, KeepTheirHandlerInAChild) {
+  int told = 0;
+  TaskExceptions parents{os::real_system()};
+  parents.set_handler([&](const std::exception_ptr&) { ++told; });
+  TaskExceptions childs{os::real_system()};
+  childs.take_over_after_fork(parents);
+  childs.tell(std::make_exception_ptr(std::runtime_error{"a task's"}));
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(childs.count(), 1U);
+}
+
+}  // namespace
+}  // namespace baton

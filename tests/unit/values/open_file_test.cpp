@@ -1,0 +1,60 @@
+// What a number names, for code that borrows descriptors.
+#include "native/open_file.hpp"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "support/descriptors.hpp"
+
+namespace baton::test {
+namespace {
+
+native::OpenFile found(int fildes) {
+  native::OpenFile file;
+  EXPECT_EQ(native::look_at(fildes, file), 0);
+  return file;
+}
+
+TEST(OpenFile, IsTheSameByEachOfItsNumbers) {
+  const SocketPair pair;
+  const Fd twin{::dup(pair.ours.get())};
+  EXPECT_EQ(found(pair.ours.get()), found(twin.get()));
+  EXPECT_NE(found(pair.ours.get()), found(pair.peer.get()));
+  native::OpenFile none;
+  EXPECT_EQ(native::look_at(-1, none), EBADF);
+}
+
+// Each file system counts its own: those of the kernel begin with 1.
+TEST(OpenFile, OfTheSameInodeOnAnotherDeviceIsAnother) {
+  struct stat first{};
+  struct stat second{};
+  const Fd proc{::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  const Fd sys{::open("/sys", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (::fstat(proc.get(), &first) != 0 || ::fstat(sys.get(), &second) != 0) return;
+  if (first.st_ino != second.st_ino) return;
+  EXPECT_NE(found(proc.get()), found(sys.get()));
+  EXPECT_TRUE(found(proc.get()).directory);
+}
+
+TEST(OpenFile, KnowsItsKind) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const Fd out{ends[0]};
+  const Fd in{ends[1]};
+  EXPECT_EQ(found(out.get()).kind, HandleKind::pipe);
+  const Fd null{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+  EXPECT_EQ(found(null.get()).kind, HandleKind::file);
+  const Fd datagrams{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  EXPECT_EQ(found(datagrams.get()).kind, HandleKind::datagram_socket);
+  const SocketPair pair;
+  EXPECT_EQ(found(pair.ours.get()).kind, HandleKind::stream_socket);
+  const Fd program{::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
+  EXPECT_EQ(found(program.get()).kind, HandleKind::file);
+  EXPECT_FALSE(found(program.get()).directory);
+}
+
+}  // namespace
+}  // namespace baton::test
