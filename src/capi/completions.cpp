@@ -1,8 +1,8 @@
 // Completions: waiting for them, ending a wait, and the state of one.
-#include "base/no_allocation.hpp"
 #include "capi/proactor.hpp"
 #include "capi/structs.hpp"
 #include "capi/submission.hpp"
+#include "os/no_allocation.hpp"
 
 using baton::Deadline;
 using baton::Operation;
@@ -77,7 +77,7 @@ int baton_poll(baton_proactor* proactor, baton_completion* out, int max) {
   }
   const int saved_errno = errno;
   const Inside inside;
-  const baton::NoAllocation no_allocation;
+  const baton::os::NoAllocation no_allocation;
   const int count = bring(*proactor, out, max, Deadline::immediately(), Memory::leave_alone);
   proactor->drivers.fetch_sub(1, std::memory_order_release);
   errno = saved_errno;

@@ -4,5 +4,6 @@
 namespace baton::os {
 
 constinit thread_local ThreadLocals thread_locals;
+constinit thread_local ThreadFacts thread_facts;
 
 }  // namespace baton::os

@@ -2,6 +2,8 @@
 // simulator, whose threads are fibers of one real thread, exchanges it at each switch.
 #pragma once
 
+#include <cstdint>
+
 namespace baton::os {
 
 /// The address that means "no lane"; it differs from the address of every lane, and from null.
@@ -14,7 +16,16 @@ struct ThreadLocals {
   const void* lane = &nowhere;        ///< of the innermost of that chain; none in a forked child
 };
 
-// initial-exec: read for every start, so not worth a call into the dynamic linker.
+/// What is true of a real thread, whichever fiber it runs. In one word: every thread of the process
+/// pays for it.
+struct ThreadFacts {
+  volatile int no_allocation = 0;     ///< see NoAllocation; read by this thread's signal handlers
+  std::uint32_t blocked_signals = 0;  ///< of posix_aio/sigwait.cpp
+};
+
+// initial-exec: read for every start, so not worth a call into the dynamic linker, which would
+// also allocate at the first use of a thread.
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local ThreadLocals thread_locals;
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local ThreadFacts thread_facts;
 
 }  // namespace baton::os

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/assert.hpp"
-#include "base/no_allocation.hpp"
+#include "os/no_allocation.hpp"
 
 namespace baton::engines {
 namespace {
@@ -35,7 +35,7 @@ WorkerPool::~WorkerPool() {
 }
 
 int WorkerPool::submit(Operation& operation) noexcept {
-  const bool may_start = !NoAllocation::now();
+  const bool may_start = !os::NoAllocation::now();
   if (!may_start && threads() == 0) {
     do_it_here(operation);
     return 0;

@@ -31,6 +31,7 @@
 #include "engines/posix_aio/notify.hpp"
 #include "engines/posix_aio/request.hpp"
 #include "engines/posix_aio/thread_masks.hpp"
+#include "os/thread_locals.hpp"
 
 namespace baton::engines::posix_aio {
 namespace {
@@ -40,12 +41,11 @@ constexpr timespec no_time{};
 
 extern "C" void baton_aio_handler(int) {}
 
-std::uint64_t bit_of(int number) noexcept { return std::uint64_t{1} << (number - 1); }
+// Linux has fewer than 32 real-time signals.
+std::uint32_t bit_of(int number) noexcept { return std::uint32_t{1} << (SIGRTMAX - number); }
 
 /// The numbers that engines of this process use.
-std::atomic<std::uint64_t> numbers_in_use{0};
-/// Those numbers that this thread blocks.
-thread_local std::uint64_t blocked_here = 0;
+std::atomic<std::uint32_t> numbers_in_use{0};
 
 sigset_t set_of(int number) noexcept {
   sigset_t set;
@@ -73,10 +73,10 @@ class SigwaitStrategy final : public NotifyStrategy {
   }
 
   void wait(WaitList&, Deadline deadline) noexcept override {
-    if ((blocked_here & bit_of(number_)) == 0) {
+    if ((os::thread_facts.blocked_signals & bit_of(number_)) == 0) {
       const int error = system_.thread_sigmask(SIG_BLOCK, &set_, nullptr);
       BATON_ASSERT(error == 0);
-      blocked_here |= bit_of(number_);
+      os::thread_facts.blocked_signals |= bit_of(number_);
     }
     // seq_cst, both: either this thread sees the flag, or the interrupter sees this thread.
     leader_.store(system_.thread_self(), std::memory_order_seq_cst);
@@ -201,7 +201,7 @@ Opened open_with(const os::System& system, Number& number) {
     system.thread_sigmask(SIG_SETMASK, &before, nullptr);
     return refused(number.get(), ReasonCode::limit_memory, "has no memory left for it");
   }
-  blocked_here |= bit_of(number.get());
+  os::thread_facts.blocked_signals |= bit_of(number.get());
   number.keep();
   return made;
 }
