@@ -8,15 +8,12 @@ namespace baton::os {
 
 class NoAllocation {
  public:
-  NoAllocation() noexcept { depth(thread_facts.no_allocation + 1); }
-  ~NoAllocation() { depth(thread_facts.no_allocation - 1); }
+  NoAllocation() noexcept { thread_facts.no_allocation = thread_facts.no_allocation + 1; }
+  ~NoAllocation() { thread_facts.no_allocation = thread_facts.no_allocation - 1; }
   NoAllocation(const NoAllocation&) = delete;
   NoAllocation& operator=(const NoAllocation&) = delete;
   /// The calling thread must not allocate.
   [[nodiscard]] static bool now() noexcept { return thread_facts.no_allocation != 0; }
-
- private:
-  static void depth(int value) noexcept { thread_facts.no_allocation = value; }
 };
 
 }  // namespace baton::os
