@@ -42,12 +42,12 @@ function(baton_quick_build target)
 endfunction()
 
 # baton_test_defaults(target): tests check the library, which stays as it is for users; they
-# themselves are compiled quickly. Coroutines hand on to each other by sibling calls.
+# themselves are compiled quickly.
 function(baton_test_defaults target)
   baton_quick_build(${target})
   if(NOT BATON_SANITIZE)
     target_compile_options(${target} PRIVATE
-                           $<$<CONFIG:Release>:-O1$<SEMICOLON>-foptimize-sibling-calls>)
+                           $<$<CONFIG:Release>:-O0$<SEMICOLON>-U_FORTIFY_SOURCE>)
   endif()
 endfunction()
 

@@ -2,7 +2,7 @@
 # compiler spends most of its time on reading the same headers. Off by default: a change of one file
 # compiles all files that are joined with it, and a missing #include goes unseen.
 #
-#   BATON_UNITY=tests   tests and tools; the library is built as users get it
+#   BATON_UNITY=tests   tests, tools and httpd; the library is built as users get it
 #   BATON_UNITY=all     the library as well
 #
 # Siblings have functions of the same names in their anonymous namespaces, which clash once they

@@ -106,7 +106,8 @@ class Change:
         """A regular expression for `ctest -R`."""
         parts = [ALWAYS] + [f"^{program}/" for program in self.test_programs()]
         if self.library:
-            parts.append(f"^{re.escape(SIMULATION)}$")
+            # The models look themselves whether they have changed.
+            parts += [f"^{re.escape(SIMULATION)}$", r"^model\.relacy$"]
             if any(word in file for file in self.library for word in REACTOR):
                 parts.append(r"^sim\.reactor$")
         parts += [tests for folder, tests in OTHERS.items()
@@ -140,7 +141,7 @@ def main():
     files = changed_files(options.base)
     targets = run("ninja", "-C", options.build, "-t", "targets", "all").splitlines()
     change = Change(files, dependencies(options.build), targets)
-    threads = sorted({*change.test_programs()} - {"relacy_test"}) if speaks_of_threads(
+    threads = change.test_programs() if speaks_of_threads(
         change.library + [f for f in files if f.startswith("tests/")], options.base) else []
     if options.wanted == "targets":
         print(*change.targets())

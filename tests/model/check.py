@@ -113,19 +113,23 @@ def verified():
     return {model: (digest, date) for model, digest, date in rows}
 
 
-def record(model):
+def record(model, digest):
     known = verified()
-    known[model] = (hash_of(model), datetime.date.today().isoformat())
+    known[model] = (digest, datetime.date.today().isoformat())
     rows = [f"{name} {digest} {date}\n" for name, (digest, date) in sorted(known.items())]
-    VERIFIED.write_text("# Written by check.py --record. Model, hash of its sources, date.\n" +
-                        "".join(rows))
+    VERIFIED.write_text("# Written by check.py and check_relacy.py with --record. "
+                        "Model, hash of its sources, date.\n" + "".join(rows))
+
+
+def full_run():
+    return os.environ.get("BATON_MODEL_FULL", "0") not in ("", "0")
 
 
 def main(model, chosen, recording):
     if not shutil.which("spin") or not shutil.which("gcc"):
         print("skipped: Spin needs the packages spin and gcc")
         return 77
-    full = os.environ.get("BATON_MODEL_FULL", "0") not in ("", "0")
+    full = full_run()
     digest, date = verified().get(model, ("", ""))
     if digest == hash_of(model) and not (full or chosen or recording):
         print(f"{model}: unchanged since {date}, when every scenario had its result (verified.txt)")
@@ -152,7 +156,7 @@ def main(model, chosen, recording):
     if surprises or not checked:
         return 1
     if recording:
-        record(model)
+        record(model, hash_of(model))
     return 0
 
 
