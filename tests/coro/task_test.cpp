@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <coroutine>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -457,6 +458,37 @@ TEST(Child, cannot_drive_a_task) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// What would bring it back into its strand cannot be posted there.
+TEST(Child, resumes_a_task_outside_of_its_strand) {
+  struct Kept {
+    std::coroutine_handle<>& waiter;
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> from) const noexcept { waiter = from; }
+    void await_resume() const noexcept {}
+  };
+  Proactor proactor;
+  Scope scope{proactor};
+  std::coroutine_handle<> waiter;
+  bool resumed = false;
+  scope.spawn([](std::coroutine_handle<>& kept, bool& done) -> Task<void> {
+    co_await Kept{kept};
+    done = true;
+  }(waiter, resumed));
+  while (!waiter) static_cast<void>(proactor.handle_events(Deadline::immediately()));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    waiter.resume();
+    ::_exit(resumed ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  waiter.resume();
+  while (scope.running() != 0) {
+    static_cast<void>(proactor.handle_events(Deadline::immediately()));
+  }
 }
 
 template <class Make>
