@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "baton/acceptor.hpp"
+#include "baton/connector.hpp"
 #include "baton/coro/run.hpp"
 #include "baton/coro/scope.hpp"
 #include "baton/coro/sleep.hpp"
@@ -424,6 +425,34 @@ TEST(Refusals, a_task_of_a_scope_that_overlooks_them_ends_and_its_join_returns) 
   proactor.restart();
   while (!joined) static_cast<void>(proactor.handle_events(Deadline::immediately()));
   EXPECT_LT(ticks, ticks_max);
+}
+
+// Every further address would be refused, too.
+TEST(Refusals, of_one_address_are_the_last_of_a_connect_to_any) {
+  static std::atomic<int> sockets;
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.socket = [](int domain, int type, int protocol) {
+      ++sockets;
+      return os::real_system().socket(domain, type, protocol);
+    };
+    return made;
+  }();
+  Config config;
+  config.system = &system;
+  Proactor proactor{config};
+  std::error_code why;
+  Scope scope{proactor, {.strand = false}};
+  proactor.stop();
+  sockets = 0;
+  scope.spawn([](Proactor& of, std::error_code& error) -> Task<void> {
+    Connector connector{of};
+    const std::vector<Endpoint> several(3, Endpoint::loopback(1));
+    error = (co_await connector.connect_any(several)).error();
+  }(proactor, why));
+  EXPECT_EQ(scope.running(), 0U);
+  EXPECT_EQ(why, errc::stopped);
+  EXPECT_EQ(sockets, 1);
 }
 
 TEST(Refusals, leave_the_thread_that_runs_the_task) {
