@@ -2,6 +2,7 @@
 // program does to its descriptors. A request keeps the file that it was started with.
 #include <pthread.h>
 #include <pty.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/resource.h>
