@@ -19,7 +19,7 @@ std::error_code detail::fill_connect(Proactor& proactor, Operation& operation, E
 
 void detail::undo_connect(Proactor& proactor, Operation& operation) noexcept {
   proactor.close_detached(*operation.handle());
-  operation.prepare_closed();  // it may have been complete before: take() finds nothing
+  operation.prepare_closed();  // its handle is free for others
 }
 
 Result<StreamSocket> Connector::take(Proactor& proactor, Operation& operation) noexcept {

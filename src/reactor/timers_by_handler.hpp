@@ -30,6 +30,9 @@ class TimersByHandler {
   void add(ReactorTimer& timer) noexcept;
   /// REQUIRES: in it.
   void remove(ReactorTimer& timer) noexcept;
+  /// As many as the most handlers that it has had at once, rounded up to a power of two; 64 at
+  /// least.
+  [[nodiscard]] std::size_t buckets() const noexcept { return buckets_.size(); }
 
  private:
   static constexpr std::size_t buckets_min = 64;  // numbers of buckets are powers of two

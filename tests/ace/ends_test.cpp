@@ -283,6 +283,45 @@ TEST_F(Ends, ChildOfForkOnlyCloses) {
   EXPECT_EQ(1, counter_.succeeded);
 }
 
+class CountedResult final : public ACE_POSIX_Asynch_Result {
+ public:
+  CountedResult(ACE_Handler& handler, int& ended)
+      : ACE_POSIX_Asynch_Result(handler.proxy(), nullptr, ACE_INVALID_HANDLE, 0, 0, 0, 0),
+        ended_(ended) {}
+  ~CountedResult() override { ++ended_; }
+  void complete(std::size_t, int, const void*, u_long) override {}
+
+ private:
+  int& ended_;
+};
+
+TEST_F(Ends, ResultThatIsRefusedInAChildStaysTheCallers) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int ended = 0;
+    CountedResult* const result = new CountedResult(counter_, ended);
+    const bool refused = bridge().post_completion(result) == -1;
+    static_cast<void>(bridge().close());
+    ::_exit(refused && ended == 0 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(child, ::waitpid(child, &status, 0));
+  EXPECT_EQ(0, status);
+}
+
+TEST_F(Ends, AcceptorThatGoesCancelsWhatItHasPending) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  ACE_Message_Block block(100);
+  {
+    ACE_Asynch_Accept accept;
+    ASSERT_EQ(0, accept.open(counter_, listener, nullptr, ace()));
+    ASSERT_EQ(0, accept.accept(block, 0, ACE_INVALID_HANDLE));
+  }
+  ASSERT_TRUE(drive([&] { return counter_.all() == 1; }));
+  EXPECT_EQ(1, counter_.cancelled);
+}
+
 // -- handlers that are deleted --------------------------------------------------------------------
 
 class Suicidal final : public ACE_Handler {

@@ -13,9 +13,11 @@
 #include <array>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
 #include "bridge.hpp"
 #include "faults_world.hpp"
+#include "results.hpp"
 #include "support/failing_system.hpp"
 
 namespace baton::ace::test {
@@ -582,6 +584,21 @@ TEST(Allocations, AMessageCostsNone) {
 #else
   EXPECT_EQ(0U, allocations.count());
 #endif
+}
+
+// As by the destructor of a thread_local object that was made before the thread's first result.
+TEST(Allocations, AResultThatIsFreedAfterTheEndOfItsThreadIsNotKept) {
+  const long before = faults::alive();
+  std::thread{[] {
+    struct Last {
+      void* memory = nullptr;
+      ~Last() { ResultMemory::give(memory); }
+    };
+    static thread_local Last last;
+    last.memory = ResultMemory::take();
+    ResultMemory::give(ResultMemory::take());
+  }}.join();
+  EXPECT_EQ(before, faults::alive());
 }
 
 }  // namespace

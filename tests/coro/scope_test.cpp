@@ -8,6 +8,7 @@
 #include <chrono>
 #include <coroutine>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -18,6 +19,7 @@
 #include "baton/coro/sleep.hpp"
 #include "baton/coro/task.hpp"
 #include "baton/deadline.hpp"
+#include "baton/strand.hpp"
 #include "baton/stream_socket.hpp"
 #include "support/modes.hpp"
 
@@ -347,13 +349,33 @@ TEST_P(ScopeTest, the_joiner_stays_in_its_strand_after_a_stop) {
   EXPECT_FALSE(shared.outside);
 }
 
+TEST_P(ScopeTest, the_joiner_goes_on_in_its_strand) {
+  complete([](Proactor& proactor) -> Task<void> {
+    Scope outer{proactor};
+    outer.spawn([](Proactor& of) -> Task<void> {
+      Scope inner{of, {.strand = false}};
+      std::atomic<int> ended{0};
+      inner.spawn(sleeper(of, 1ms, ended));
+      co_await inner.join();
+      const TaskContext* const context = co_await own_context();
+      EXPECT_TRUE(context->strand->running_in_this_thread());
+    }(proactor));
+    co_await outer.join();
+  }(proactor()));
+}
+
 TEST_P(ScopeTest, a_task_that_cannot_be_started_is_not_waited_for) {
   Proactor& p = proactor();
   Scope scope{p, {.strand = true}};
   std::atomic<int> ended{0};
+  const auto argument = std::make_shared<int>(0);
   p.stop();
-  scope.spawn(sleeper(p, 1h, ended));
+  scope.spawn([](std::atomic<int>& count, std::shared_ptr<int>) -> Task<void> {
+    ++count;
+    co_return;
+  }(ended, argument));
   p.restart();
+  EXPECT_EQ(argument.use_count(), 1) << "the task is destroyed";
   ASSERT_EQ(scope.running(), 0U);
   std::error_code error;
   complete([](Scope& joined, std::error_code& why) -> Task<void> {

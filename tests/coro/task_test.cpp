@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <coroutine>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "baton/acceptor.hpp"
+#include "baton/connector.hpp"
 #include "baton/coro/run.hpp"
 #include "baton/coro/scope.hpp"
 #include "baton/coro/sleep.hpp"
@@ -425,6 +427,34 @@ TEST(Refusals, a_task_of_a_scope_that_overlooks_them_ends_and_its_join_returns) 
   EXPECT_LT(ticks, ticks_max);
 }
 
+// Every further address would be refused, too.
+TEST(Refusals, of_one_address_are_the_last_of_a_connect_to_any) {
+  static std::atomic<int> sockets;
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.socket = [](int domain, int type, int protocol) {
+      ++sockets;
+      return os::real_system().socket(domain, type, protocol);
+    };
+    return made;
+  }();
+  Config config;
+  config.system = &system;
+  Proactor proactor{config};
+  std::error_code why;
+  Scope scope{proactor, {.strand = false}};
+  proactor.stop();
+  sockets = 0;
+  scope.spawn([](Proactor& of, std::error_code& error) -> Task<void> {
+    Connector connector{of};
+    const std::vector<Endpoint> several(3, Endpoint::loopback(1));
+    error = (co_await connector.connect_any(several)).error();
+  }(proactor, why));
+  EXPECT_EQ(scope.running(), 0U);
+  EXPECT_EQ(why, errc::stopped);
+  EXPECT_EQ(sockets, 1);
+}
+
 TEST(Refusals, leave_the_thread_that_runs_the_task) {
   Proactor proactor;
   int ticks = 0;
@@ -457,6 +487,37 @@ TEST(Child, cannot_drive_a_task) {
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+// What would bring it back into its strand cannot be posted there.
+TEST(Child, resumes_a_task_outside_of_its_strand) {
+  struct Kept {
+    std::coroutine_handle<>& waiter;
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> from) const noexcept { waiter = from; }
+    void await_resume() const noexcept {}
+  };
+  Proactor proactor;
+  Scope scope{proactor};
+  std::coroutine_handle<> waiter;
+  bool resumed = false;
+  scope.spawn([](std::coroutine_handle<>& kept, bool& done) -> Task<void> {
+    co_await Kept{kept};
+    done = true;
+  }(waiter, resumed));
+  while (!waiter) static_cast<void>(proactor.handle_events(Deadline::immediately()));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    waiter.resume();
+    ::_exit(resumed ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  waiter.resume();
+  while (scope.running() != 0) {
+    static_cast<void>(proactor.handle_events(Deadline::immediately()));
+  }
 }
 
 template <class Make>

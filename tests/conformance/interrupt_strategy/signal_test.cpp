@@ -67,6 +67,15 @@ TEST(signal_interrupt, leaves_a_handler_of_the_program_alone) {
   EXPECT_TRUE(handler.stands());
 }
 
+// Another thread may take it, in a call that the program does not expect to be interrupted.
+TEST(signal_interrupt, lets_the_calls_of_other_threads_go_on) {
+  const auto opened = open_signal(SIGRTMIN + 3);
+  ASSERT_TRUE(opened.has_value()) << opened.error().reason;
+  struct sigaction now{};
+  ASSERT_EQ(::sigaction(SIGRTMIN + 3, nullptr, &now), 0);
+  EXPECT_NE(now.sa_flags & SA_RESTART, 0);
+}
+
 TEST(signal_interrupt, leaves_an_ignored_signal_alone) {
   const ProgramHandler handler(SIGRTMIN + 4, SIG_IGN);
   EXPECT_FALSE(open_signal(SIGRTMIN + 4).has_value());

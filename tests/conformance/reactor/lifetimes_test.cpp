@@ -1,4 +1,5 @@
 // Registrations that end: while they wait, while they are queued, while they run.
+#include <signal.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <memory>
 
 #include "baton/error.hpp"
+#include "baton/signal_set.hpp"
 #include "harness.hpp"
 #include "os/system.hpp"
 
@@ -190,9 +192,7 @@ TEST_P(reactor, removal_waits_for_no_later_registration) {
 
 std::atomic<bool> watches_fail{false};
 
-// A registration that cannot be watched any more ends by itself. The only thread has its on_close
-// still to call, so it must not wait for that.
-TEST(reactor_removal, waits_for_no_on_close_that_is_left_to_its_own_thread) {
+const os::System& failing_watches() {
   static const os::System system = [] {
     os::System made = os::real_system();
     made.epoll_ctl = [](int set, int operation, int fd, epoll_event* event) {
@@ -201,11 +201,17 @@ TEST(reactor_removal, waits_for_no_on_close_that_is_left_to_its_own_thread) {
     };
     return made;
   }();
+  return system;
+}
+
+// A registration that cannot be watched any more ends by itself. The only thread has its on_close
+// still to call, so it must not wait for that.
+TEST(reactor_removal, waits_for_no_on_close_that_is_left_to_its_own_thread) {
   const SocketPair first, second;
   Reader ends, removes;
   ReactorConfig config;
   config.wait = "epoll";
-  config.system = &system;
+  config.system = &failing_watches();
   auto opened = Reactor::open(config);
   ASSERT_TRUE(opened.has_value()) << opened.error().reason;
   Reactor& loop = **opened;
@@ -231,6 +237,33 @@ TEST(reactor_removal, waits_for_no_on_close_that_is_left_to_its_own_thread) {
   EXPECT_EQ(removes.calls, 1);
   EXPECT_EQ(ends.why, std::errc::not_enough_memory);
   EXPECT_EQ(loop.size(), 1U);
+}
+
+TEST(reactor_removal, of_a_signal_that_cannot_be_watched_any_more_is_told) {
+  struct Ends final : Reader {
+    Next on_signal(int) override {
+      watches_fail = true;
+      return ++calls, Next::keep;
+    }
+  } ends;
+  ASSERT_FALSE(SignalSet::block({SIGUSR1}));
+  ReactorConfig config;
+  config.wait = "epoll";
+  config.system = &failing_watches();
+  config.tuning.suspension = ReactorTuning::Suspension::eager;
+  auto opened = Reactor::open(config);
+  ASSERT_TRUE(opened.has_value()) << opened.error().reason;
+  Reactor& loop = **opened;
+  ASSERT_FALSE(loop.add_signal(SIGUSR1, ends));
+  ASSERT_EQ(::raise(SIGUSR1), 0);
+  for (int i = 0; i < 100 && ends.closed == 0; ++i) {
+    static_cast<void>(loop.handle_events(Deadline::immediately()));
+  }
+  watches_fail = false;
+  EXPECT_EQ(ends.calls, 1);
+  EXPECT_EQ(ends.closed, 1);
+  EXPECT_EQ(ends.why, std::errc::not_enough_memory);
+  EXPECT_EQ(loop.remove_signal(SIGUSR1), std::errc::no_such_file_or_directory);
 }
 
 TEST_P(reactor, removal_waits_for_a_call_in_another_thread) {

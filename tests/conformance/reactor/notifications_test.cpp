@@ -95,6 +95,40 @@ TEST_P(reactor, a_registration_is_notified_once) {
   EXPECT_EQ(reader.calls, 1);
 }
 
+// Input is due, and is notified as well, when a call before it throws. Then it is not readable any
+// more, so only the notification can call it.
+TEST_P(reactor, an_exception_loses_no_notification_that_came_during_the_call) {
+  struct Throws final : EventHandler {
+    Reactor* loop = nullptr;
+    const SocketPair* pair = nullptr;
+    RegistrationKey key;
+    int inputs = 0;
+    Next on_input(NativeHandle) override {
+      if (++inputs > 1) return Next::keep;
+      EXPECT_EQ(pair->drain(), 1);
+      EXPECT_FALSE(loop->notify(key, Interest::out | Interest::urgent));
+      return Next::again;
+    }
+    Next on_output(NativeHandle) override {
+      EXPECT_FALSE(loop->notify(key, Interest::in));
+      return Next::keep;
+    }
+    Next on_exception(NativeHandle) override { throw std::runtime_error("expected"); }
+  };
+  const SocketPair pair;
+  auto& handler = make<Throws>();
+  handler.loop = &loop();
+  handler.pair = &pair;
+  const auto key = loop().add(pair.ours.get(), Interest::in, handler);
+  ASSERT_TRUE(key.has_value());
+  handler.key = *key;
+  pair.make_readable();
+  EXPECT_THROW(run_what_is_there(), std::runtime_error);
+  EXPECT_EQ(handler.inputs, 1);
+  static_cast<void>(run_what_is_there());
+  EXPECT_EQ(handler.inputs, 2);
+}
+
 TEST_P(reactor, a_registration_notified_while_it_runs_is_called_afterwards) {
   const SocketPair pair;
   RegistrationKey own;

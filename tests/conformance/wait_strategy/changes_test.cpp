@@ -100,7 +100,7 @@ TEST_P(wait_strategy, closed_descriptor) {
   SocketPair closed;
   const SocketPair stays;
   add(closed.ours.get(), Interest::in, token_of(1));
-  add(stays.ours.get(), Interest::in, token_of(2));
+  add(stays.ours.get(), Interest::in | Interest::urgent, token_of(2));
   const int number = closed.ours.get();
   closed.ours.close();
   auto reports = wait();
@@ -108,6 +108,7 @@ TEST_P(wait_strategy, closed_descriptor) {
     EXPECT_TRUE(reports.empty());
   } else {
     EXPECT_EQ(ready_of(reports, token_of(1)) & Interest::in, Interest::in);
+    EXPECT_EQ(ready_of(reports, token_of(2)), Interest::none);
   }
   static_cast<void>(strategy().remove(number));
   stays.make_readable();

@@ -2,6 +2,7 @@
 // program does to its descriptors. A request keeps the file that it was started with.
 #include <pthread.h>
 #include <pty.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/resource.h>
@@ -415,4 +416,24 @@ HOST_CASE(broken_pipe_is_no_signal, "signals") {
   aiocb write = host::request(pipe.in(), &byte, 1);
   CHECK(aio_write(&write) == 0);
   CHECK(host::finish(write) == -1 && errno == EPIPE);
+}
+HOST_CASE(broken_pipe_leaves_the_programs_own_signal, "signals") {
+  sigset_t pipe_signal, before, pending;
+  sigemptyset(&pipe_signal);
+  sigaddset(&pipe_signal, SIGPIPE);
+  CHECK(::pthread_sigmask(SIG_BLOCK, &pipe_signal, &before) == 0);
+  CHECK(::raise(SIGPIPE) == 0);
+  for (const int flags : {0, O_NONBLOCK}) {
+    int ends[2];
+    CHECK(::pipe2(ends, flags) == 0);
+    ::close(ends[0]);
+    char byte = 0;
+    aiocb write = host::request(ends[1], &byte, 1);
+    CHECK(aio_write(&write) == 0);
+    CHECK(host::finish(write) == -1 && errno == EPIPE);
+    CHECK(::sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1);
+  }
+  int taken = 0;
+  CHECK(::sigwait(&pipe_signal, &taken) == 0 && taken == SIGPIPE);
+  CHECK(::pthread_sigmask(SIG_SETMASK, &before, nullptr) == 0);
 }

@@ -97,6 +97,28 @@ TEST_P(HandlerClockTest, AHandlerAsShortAsTheOthersNeedsNoLook) {
   EXPECT_EQ(slow_.get(), 0U);
 }
 
+// A preemption makes a tick look longer than it is.
+TEST_P(HandlerClockTest, TheShortestTickSeenIsTheirRate) {
+  if (!GetParam()) {
+    EXPECT_EQ(clock_.ns_between(3, 10), 7) << "without ticks the marks are nanoseconds";
+    return;
+  }
+  const auto look_after = [&](std::int64_t ns) {
+    const std::uint64_t then = os::ticks() + 1'000'000;
+    while (os::ticks() < then) {
+    }
+    now_ns += ns;
+    static_cast<void>(clock_.begin());
+    return clock_.ns_between(0, 1'000'000);
+  };
+  static_cast<void>(clock_.begin());
+  const std::int64_t preempted = look_after(900'000 * ms);
+  const std::int64_t found = look_after(5 * ms);
+  EXPECT_GT(found, 0);
+  EXPECT_LT(found, preempted);
+  EXPECT_EQ(look_after(900'000 * ms), found);
+}
+
 TEST_P(HandlerClockTest, KnowsBriefHandlers) {
   static_cast<void>(clock_.begin());
   EXPECT_FALSE(clock_.were_brief(0, 0)) << "nothing is known yet";

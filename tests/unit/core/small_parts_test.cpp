@@ -1,7 +1,10 @@
 // Small parts of the core, each alone: adopted numbers, kept lanes, exceptions of tasks.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <stdexcept>
 #include <thread>
 
@@ -10,6 +13,7 @@
 #include "core/handle_table.hpp"
 #include "core/kept_lane.hpp"
 #include "core/task_exceptions.hpp"
+#include "os/fork.hpp"
 #include "support/descriptors.hpp"
 
 namespace baton {
@@ -73,6 +77,26 @@ TEST(KeptLane, IsLetGoOnceWhenItsThreadEnds) {
   EXPECT_EQ(count, 1);
   std::thread{[&] { lane.keep(let_go, &count); }}.join();
   EXPECT_EQ(count, 2);
+}
+
+// The lane is the parent's. exit() destroys the thread's list first, and calls this function before
+// it destroys anything else.
+TEST(KeptLane, IsNotLetGoInAForkedChild) {
+  os::count_forks();
+  KeptLane lane;
+  pid_t child = -1;
+  std::thread{[&] {
+    lane.keep([](void*) { ::_exit(1); }, nullptr);
+    child = ::fork();
+    if (child == 0) {
+      std::atexit([] { ::_exit(0); });
+      std::exit(2);
+    }
+    lane.forget();
+  }}.join();
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(TaskExceptions, KeepTheirHandlerInAChild) {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "baton/endpoint.hpp"
 #include "baton/handle.hpp"
 #include "baton/proactor.hpp"
 #include "core/access.hpp"
@@ -84,6 +85,24 @@ TEST(DebugEngine, TheEngineInsideNeverSeesTheUsersMemory) {
   watched.wait();
   EXPECT_EQ(std::string(watched.buffer.data(), 4), std::string("abc\0", 4));
   EXPECT_EQ(watched.operation.bytes(), 3U);
+}
+
+TEST(DebugEngine, TheAddressThatTheEngineFoundIsTheUsers) {
+  for (const OperationKind kind : {OperationKind::accept, OperationKind::read_datagram}) {
+    Watched watched;
+    Endpoint address;
+    watched.operation.prepare(kind, nullptr);
+    if (kind == OperationKind::read_datagram) {
+      watched.operation.set_buffer(MutableBuffer{watched.buffer});
+    }
+    watched.operation.set_endpoint(&address);
+    ASSERT_EQ(watched.engine->submit(watched.operation, nullptr), Submission::pending);
+    ASSERT_NE(watched.tamed->inside->endpoint(), &address);
+    *watched.tamed->inside->endpoint() = Endpoint::loopback(80);
+    EXPECT_EQ(address.size(), 0U) << "not while it is pending";
+    watched.wait();
+    EXPECT_EQ(address, Endpoint::loopback(80)) << to_string(kind);
+  }
 }
 
 TEST(DebugEngine, ABusyEngineLeavesTheOperationAsItWas) {

@@ -21,7 +21,8 @@ namespace {
 
 class Cancel : public testing::TestWithParam<Form> {
  protected:
-  Driver driver{GetParam()};
+  Lines log;
+  Driver driver{test::Setup{.form = GetParam(), .log = &log}};
 };
 INSTANTIATE_TEST_SUITE_P(Forms, Cancel, testing::Values(Form::any, Form::single, Form::pinned),
                          form_name);
@@ -245,7 +246,10 @@ TEST_P(Cancel, accept_out_of_descriptors) {
   ASSERT_EQ(backoffs(), 5U);
   EXPECT_LE(system_calls().waits, 50U);
   // The two have paused together four times: 10, 20, 40 and 80 ms.
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds{150});
+  const auto passed = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(passed, std::chrono::milliseconds{150});
+  EXPECT_GE(log.all.size(), 1U);
+  EXPECT_LE(log.all.size(), 1U + passed / std::chrono::seconds{10}) << "one line in ten seconds";
   EXPECT_EQ(driver.cancel(other), CancelAnswer::completed);
   ::setrlimit(RLIMIT_NOFILE, &before);
   ASSERT_TRUE(driver.run_until(accept));

@@ -34,6 +34,14 @@ struct Setup {
   Log* log = nullptr;
 };
 
+/// A log that keeps its lines.
+struct Lines final : Log {
+  void write(LogLevel, std::string_view, std::string_view message) noexcept override {
+    all.emplace_back(message);
+  }
+  std::vector<std::string> all;
+};
+
 /// The replacements that the engine reported.
 struct Explained {
   std::vector<std::string> lines;

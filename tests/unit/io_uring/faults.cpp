@@ -73,6 +73,18 @@ void silence_receives() {
   }
 }
 
+// As with a kernel that honours the descriptor's non-blocking mode.
+void let_no_send_wait() {
+  for (std::size_t i = 0; i < mapped_count; ++i) {
+    for (std::size_t j = 0; j < mapped[i].count; ++j) {
+      abi::Sqe& request = mapped[i].entries[j];
+      if (request.opcode == abi::op_send || request.opcode == abi::op_sendmsg) {
+        request.operation_flags |= MSG_DONTWAIT;
+      }
+    }
+  }
+}
+
 // As with another process that is faster each time.
 void make_receives_fruitless() {
   for (std::size_t i = 0; i < mapped_count; ++i) {
@@ -101,6 +113,10 @@ int enter(int ring, unsigned submit, unsigned wanted, unsigned flags, const void
   }
   if (orders.no_multishot_poll) spoil_multishot();
   if (orders.fruitless_receives) make_receives_fruitless();
+  if (orders.hasty_sends > 0) {
+    let_no_send_wait();
+    --orders.hasty_sends;
+  }
   if (orders.loses_receives) silence_receives();
   if (orders.submit_max != 0 && submit > orders.submit_max) submit = orders.submit_max;
   return below().io_uring_enter(ring, submit, wanted, flags, argument, size);

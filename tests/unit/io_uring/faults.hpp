@@ -25,6 +25,7 @@ struct Faults {
   Relaxed<bool> no_signal_flag_unknown = false;
   Relaxed<bool> no_multishot_poll = false;
   Relaxed<bool> fruitless_receives = false;  ///< polls report at once, and receives find nothing
+  Relaxed<unsigned> hasty_sends = 0;     ///< in so many calls, sends without room end with EAGAIN
   Relaxed<bool> loses_receives = false;  ///< those handed over meanwhile complete without a word
   Relaxed<char> sysctl = 0;         ///< what kernel.io_uring_disabled reads as; 0: the real file
   Relaxed<unsigned> fail_call = 0;  ///< this call fails with ENOMEM, whatever it is; counted from 1

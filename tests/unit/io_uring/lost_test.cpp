@@ -39,13 +39,6 @@ std::set<int> rings() {
   return all;
 }
 
-struct Lines final : Log {
-  void write(LogLevel, std::string_view, std::string_view message) noexcept override {
-    all.emplace_back(message);
-  }
-  std::vector<std::string> all;
-};
-
 /// How it is taken away: by an errno of io_uring_enter, or (0) by a close of the ring.
 using Loss = std::tuple<Form, int>;
 

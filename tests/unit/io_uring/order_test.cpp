@@ -7,7 +7,9 @@
 #include <deque>
 #include <random>
 
+#include "../../support/counting_system.hpp"
 #include "driver.hpp"
+#include "faults.hpp"
 
 namespace baton::test {
 namespace {
@@ -132,6 +134,33 @@ TEST_P(Order, merged_writes_and_an_error) {
                 write.error() == std::errc::connection_reset)
         << write.error().message();
   }
+}
+
+// The rest waits until the descriptor is writable again, and is not tried all the time.
+TEST_P(Order, merged_writes_that_find_no_room_wait_for_it) {
+  Driver own{test::Setup{.form = GetParam(), .system = &faulty_system()}};
+  faults().hasty_sends = 100'000;
+  const Pair pair = stream_pair();
+  shrink(pair.left);
+  Handle* const handle = own.adopt(pair.left, HandleKind::stream_socket);
+  const std::string text = pattern(20'000);
+  std::deque<Operation> writes(6);
+  for (Operation& write : writes) {
+    set_write(write, handle, text, Operation::exactly);
+    own.start(write);
+  }
+  std::string received;
+  while (received.size() < writes.size() * text.size()) {
+    const Sleepless sleepless;
+    while (sleepless.sleeps() == 0) own.wait_once();
+    received += read_all(pair.right);
+  }
+  ASSERT_TRUE(own.run_until(writes.back()));
+  EXPECT_GT(faults().hasty_sends, 0U);
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    EXPECT_EQ(received.substr(i * text.size(), text.size()), text);
+  }
+  ::close(pair.right);
 }
 
 TEST_P(Order, full_duplex_on_one_handle) {

@@ -106,6 +106,23 @@ TEST(Sigwait, a_thread_that_the_signal_would_hit_is_named) {
   EXPECT_TRUE(blocks(number));
 }
 
+// One entry at a time, as if the process had more threads than fit into a block of getdents64.
+TEST(Sigwait, a_thread_of_a_later_block_of_the_list_is_seen) {
+  static unsigned blocks = 0;
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.getdents64 = [](int fd, void* room, std::size_t) {
+      constexpr std::size_t one_entry = 40;
+      ++blocks;
+      return os::real_system().getdents64(fd, room, one_entry);
+    };
+    return made;
+  }();
+  const OpenThread thread{"last"};
+  EXPECT_TRUE(contains(why_not({.notify = "sigwait", .signal = SIGRTMIN + 5}, system), "(last)"));
+  EXPECT_GE(blocks, 4U) << "itself, its parent, the first thread and this one";
+}
+
 std::atomic<bool> no_signalfd{false};
 
 TEST(Sigwait, without_a_descriptor_the_mask_is_as_it_was) {
@@ -265,6 +282,31 @@ TEST(Process, a_child_may_destroy_the_engine_and_not_open_one) {
     EXPECT_EQ(status, 0) << notify;
     (*engine)->interrupt();  // the parent's is as it was
     (*engine)->wait(nothing, Deadline::never());
+  }
+}
+
+std::size_t open_descriptors() {
+  std::size_t count = 0;
+  for (int fd = 0; fd < 1'024; ++fd) {
+    if (::fcntl(fd, F_GETFD) >= 0) ++count;
+  }
+  return count;
+}
+
+TEST(Process, a_child_keeps_no_descriptor_of_the_engine) {
+  for (const Form& form : forms()) {
+    const std::size_t before = open_descriptors();
+    auto engine = open_engine(form);
+    ASSERT_TRUE(engine) << engine.error().reason;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      (*engine)->after_fork_in_child();
+      engine->reset();
+      ::_exit(open_descriptors() == before ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << form.notify;
   }
 }
 

@@ -50,6 +50,22 @@ TEST(TimerTable, AGenerationIsNeverZero) {
   EXPECT_EQ(next_generation(UINT32_MAX), 1U);
 }
 
+TEST(TimersByHandler, GrowWithTheHandlersAndNotWithTheirTimers) {
+  TimersByHandler timers;
+  ASSERT_EQ(timers.buckets(), 64U);
+  std::array<EventHandler, 65> handlers;
+  std::array<ReactorTimer, 65> made;
+  for (std::size_t i = 0; i < made.size(); ++i) made[i].handler = &handlers[i];
+  for (int round = 0; round < 200; ++round) {
+    timers.add(made[0]);
+    timers.remove(made[0]);
+  }
+  EXPECT_EQ(timers.buckets(), 64U);
+  for (ReactorTimer& timer : made) timers.add(timer);
+  EXPECT_EQ(timers.buckets(), 128U);
+  for (std::size_t i = 0; i < made.size(); ++i) EXPECT_EQ(timers.first(handlers[i]), &made[i]);
+}
+
 // No missed period is made up for, even if the first time is further back than a signed number
 // reaches.
 TEST(TimerTable, TheNextTimeIsInTheFuture) {
