@@ -338,7 +338,7 @@ Submission IoUringEngine::no_memory(Operation& operation) const noexcept {
 }
 
 // A kernel worker does it from the start: a transfer that would keep the entering thread busy for
-// long, or raise SIGXFSZ there (see leave_limited_writes_to_workers()). So does it with a file in non-blocking mode. The kernel considers
+// long, or raise SIGXFSZ there. So does it with a file in non-blocking mode. The kernel considers
 // such a file fit for a try, and after a short try it reads the rest from the old offset and
 // reports all of it as read (FUSE with FOPEN_DIRECT_IO, seen up to Linux 6.18).
 bool IoUringEngine::is_for_worker(const Operation& operation) const noexcept {
@@ -372,6 +372,7 @@ void IoUringEngine::begin(Operation& operation, OperationQueue& done) noexcept {
   if (writes_to_file(operation)) {
     FileRecord& record = file_of(operation);
     ++record.open_writes;
+    state.holds_syncs = true;
     state.epoch = record.epoch;
   }
   if (operation.kind() == OperationKind::sync_file && hold_sync(operation)) return;
@@ -504,9 +505,9 @@ Verdict IoUringEngine::move_by_call(Operation& operation) noexcept {
   return verdict;
 }
 
-// A write beyond RLIMIT_FSIZE raises SIGXFSZ in the thread that enters the ring, but not in a worker
-// of the kernel. The program may lower the limit after a write was prepared, so the limit is read
-// before each entry.
+// A write beyond RLIMIT_FSIZE raises SIGXFSZ in the thread that enters the ring, but not in a
+// worker of the kernel. The program may lower the limit after a write was prepared, so the limit is
+// read before each entry.
 void IoUringEngine::leave_limited_writes_to_workers() noexcept {
   if (!file_writes_.load(std::memory_order_relaxed)) return;
   std::optional<bool> limited;
@@ -953,9 +954,7 @@ void IoUringEngine::retire(Operation& operation, OperationQueue& done) noexcept 
   requests_.give(state.slot);
   --in_flight_;
   done.push_back(operation);
-  if (writes_to_file(operation)) {
-    count_write_out(file_of(operation), state.epoch, done);
-  }
+  if (state.holds_syncs) count_write_out(file_of(operation), state.epoch, done);
 }
 
 // -- the leader -----------------------------------------------------------------------------------
