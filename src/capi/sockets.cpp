@@ -9,6 +9,7 @@
 #include "capi/proactor.hpp"
 #include "capi/structs.hpp"
 #include "capi/submission.hpp"
+#include "os/remove_path.hpp"
 #include "os/system.hpp"
 
 using baton::capi::Inside;
@@ -91,14 +92,9 @@ int set_options(const System& system, int descriptor, const baton_socket& from,
   return 0;
 }
 
-int bind_and_listen(const System& system, int descriptor, const baton_socket& from) noexcept {
-  if (from.local != nullptr &&
-      system.bind(descriptor, reinterpret_cast<const sockaddr*>(from.local->address),
-                  from.local->length) != 0) {
-    return errno;
-  }
-  if (from.kind != BATON_LISTENER) return 0;
-  return system.listen(descriptor, from.backlog) == 0 ? 0 : errno;
+int bind(const System& system, int descriptor, const baton_endpoint& local) noexcept {
+  const auto* const address = reinterpret_cast<const sockaddr*>(local.address);
+  return system.bind(descriptor, address, local.length) == 0 ? 0 : errno;
 }
 
 /// REQUIRES: `from` is of the library's own version, *out is 0.
@@ -113,10 +109,18 @@ int open_socket(baton_proactor& self, const baton_socket& from, baton_handle* ou
   int error =
       from.kind == BATON_LISTENER ? set_listener_defaults(system, descriptor.get(), family) : 0;
   if (error == 0) error = set_options(system, descriptor.get(), from, close_waits);
-  if (error == 0) error = bind_and_listen(system, descriptor.get(), from);
+  if (error == 0 && from.local != nullptr) error = bind(system, descriptor.get(), *from.local);
+  const bool bound = error == 0 && from.local != nullptr;
+  if (error == 0 && from.kind == BATON_LISTENER &&
+      system.listen(descriptor.get(), from.backlog) != 0) {
+    error = errno;
+  }
   if (error == 0) {
     error = baton::capi::adopt_or_close(self, descriptor.release(),
                                         static_cast<baton::HandleKind>(from.kind - 1), {}, *out);
+  }
+  if (error != 0 && bound) {
+    baton::os::remove_path(system, from.local->address, from.local->length);
   }
   if (error == 0 && close_waits) {
     const baton::capi::PinnedHandle pinned{self.handles, *out};

@@ -2,6 +2,7 @@
 #include "baton/acceptor.hpp"
 
 #include "io/native.hpp"
+#include "os/remove_path.hpp"
 #include "os/system.hpp"
 
 namespace baton {
@@ -35,13 +36,18 @@ Result<Acceptor> Acceptor::listen(Proactor& proactor, const Endpoint& endpoint,
   if (auto error = set_options(system, *fd, endpoint, options)) return unexpected{error};
   if (auto error = io::bind(system, *fd, endpoint)) return unexpected{error};
   // Errnos: EADDRINUSE: returned to the caller.
-  if (system.listen(*fd, options.backlog) != 0) return unexpected{io::last_error()};
-  return io::adopt_or_close<Acceptor>(proactor, descriptor.release(), options.home);
+  const bool listens = system.listen(*fd, options.backlog) == 0;
+  Result<Acceptor> acceptor =
+      listens ? io::adopt_or_close<Acceptor>(proactor, descriptor.release(), options.home)
+              : unexpected{io::last_error()};
+  if (!acceptor) os::remove_path(system, endpoint.data(), endpoint.size());
+  return acceptor;
 }
 
 Result<std::vector<Acceptor>> Acceptor::listen_each_lane(Proactor& proactor,
                                                          const Endpoint& endpoint,
                                                          ListenOptions options) {
+  const os::System& system = proactor.system();
   options.reuse_port = true;
   Endpoint shared = endpoint;
   std::vector<Acceptor> acceptors;
@@ -49,7 +55,11 @@ Result<std::vector<Acceptor>> Acceptor::listen_each_lane(Proactor& proactor,
   for (std::uint32_t lane = 0; lane < proactor.lanes(); ++lane) {
     options.home.lane = lane;
     Result<Acceptor> acceptor = listen(proactor, shared, options);
-    if (!acceptor) return unexpected{acceptor.error()};
+    if (!acceptor) {
+      // A path is taken once: by the first one.
+      if (lane > 0) os::remove_path(system, endpoint.data(), endpoint.size());
+      return unexpected{acceptor.error()};
+    }
     if (lane == 0) {
       // With port 0 the first acceptor gets a port, and the others use the same.
       const Result<Endpoint> found = acceptor->local_endpoint();

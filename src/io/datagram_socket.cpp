@@ -2,6 +2,7 @@
 #include "baton/datagram_socket.hpp"
 
 #include "io/native.hpp"
+#include "os/remove_path.hpp"
 #include "os/system.hpp"
 
 namespace baton {
@@ -27,7 +28,10 @@ Result<DatagramSocket> DatagramSocket::bind(Proactor& proactor, const Endpoint& 
     if (auto error = detail::set_option(system, *fd, Name::v6_only, only)) return unexpected{error};
   }
   if (auto error = io::bind(system, *fd, endpoint)) return unexpected{error};
-  return io::adopt_or_close<DatagramSocket>(proactor, descriptor.release(), options.home);
+  Result<DatagramSocket> socket =
+      io::adopt_or_close<DatagramSocket>(proactor, descriptor.release(), options.home);
+  if (!socket) os::remove_path(system, endpoint.data(), endpoint.size());
+  return socket;
 }
 
 Result<DatagramSocket> DatagramSocket::open(Proactor& proactor, AddressFamily family,

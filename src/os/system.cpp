@@ -221,6 +221,7 @@ System make_real() noexcept {
   system.preadv2 = read_list;
   system.pwritev2 = write_list;
   system.open = open_mode;
+  system.unlink = ::unlink;
   system.close = ::close;
   system.fcntl = fcntl_long;
   system.fstat = ::fstat;

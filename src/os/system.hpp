@@ -74,6 +74,7 @@ struct System {
   ssize_t (*preadv2)(int fd, const iovec* list, int count, off_t offset, int flags);
   ssize_t (*pwritev2)(int fd, const iovec* list, int count, off_t offset, int flags);
   int (*open)(const char* path, int flags, mode_t mode);
+  int (*unlink)(const char* path);
   int (*close)(int fd);
   int (*fcntl)(int fd, int command, long argument);
   int (*fstat)(int fd, struct stat* out);

@@ -321,6 +321,7 @@ os::System make_table() noexcept {
     return 0;
   };
   table.isatty = [](int) { return 0; };
+  table.unlink = [](const char*) { return no_such_call<int>(); };
   table.lseek = [](int fd, off_t offset, int whence) -> off_t {
     Node* node = kernel().find(fd);
     if (node == nullptr || node->kind != NodeKind::file) return answer<off_t>(-ESPIPE);

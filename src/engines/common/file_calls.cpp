@@ -101,8 +101,12 @@ ssize_t FileCalls::call(Operation& operation, int flags) const noexcept {
     offset = is_ordered(operation) ? current_position
                                    : static_cast<off_t>(operation.offset() + operation.bytes());
   }
-  return is_read(operation) ? system_.preadv2(fd, pieces.data(), count, offset, flags)
-                            : system_.pwritev2(fd, pieces.data(), count, offset, flags);
+  if (is_read(operation)) return system_.preadv2(fd, pieces.data(), count, offset, flags);
+  const ssize_t moved = system_.pwritev2(fd, pieces.data(), count, offset, flags);
+  // Some files of /proc take no offset (seq_open clears FMODE_PWRITE). A ring does not ask.
+  const bool takes_no_offset = moved < 0 && errno == ESPIPE && operation.handle()->is_file();
+  if (!takes_no_offset) return moved;
+  return system_.pwritev2(fd, pieces.data(), count, current_position, flags);
 }
 
 bool FileCalls::try_now(Operation& operation, Attempt& attempt,

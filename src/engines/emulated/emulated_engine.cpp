@@ -552,11 +552,11 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
         Performer::needs_no_transfer(operation)) {
       return Submission::completed;
     }
-    if (!first && passes(operation, direction.queue) && perform_ahead(operation) == Outcome::done) {
-      return Submission::completed;
-    }
+    const bool ahead = !first && passes(operation, direction.queue);
+    if (ahead && perform_ahead(operation) == Outcome::done) return Submission::completed;
     progress(operation).owner = &direction;
     direction.queue.push_back(operation);
+    if (ahead && !direction.asleep) look_later(record, direction, false);
     if (waits_for_both(operation)) record.both_waiting.fetch_add(1, std::memory_order_relaxed);
     if (first && !direction.asleep) {
       settle(record, direction, Cause::start, try_first && tries_first(operation), completed);
@@ -694,16 +694,19 @@ bool EmulatedEngine::settled(Record& record, Direction& direction, Ran ran, bool
 
 EmulatedEngine::Ran EmulatedEngine::run(Record& record, Direction& direction,
                                         OperationQueue& completed) noexcept {
+  OperationList waits;
   OperationList refused;
-  const Ran ran = run_queue(record, direction, refused, completed);
-  if (refused.empty()) return ran;
-  direction.queue.splice_back(refused);
+  const Ran ran = run_queue(record, direction, waits, refused, completed);
+  if (waits.empty() && refused.empty()) return ran;
+  waits.splice_back(direction.queue);
+  waits.splice_back(refused);
+  direction.queue.splice_back(waits);
   return ran == Ran::empty ? Ran::blocked : ran;
 }
 
-// `refused`: datagrams whose peer has no room.
+// `waits`: for room, which hold nothing up. `refused`: datagrams whose peer has no room.
 EmulatedEngine::Ran EmulatedEngine::run_queue(Record& record, Direction& direction,
-                                              OperationList& refused,
+                                              OperationList& waits, OperationList& refused,
                                               OperationQueue& completed) noexcept {
   Ran out_of_calls = Ran::blocked;
   for (unsigned calls = 0; !direction.queue.empty(); ++calls) {
@@ -720,8 +723,13 @@ EmulatedEngine::Ran EmulatedEngine::run_queue(Record& record, Direction& directi
         // A part of merged writes may have been enough for all of them.
         return direction.queue.empty() ? Ran::empty : Ran::more;
       case Outcome::again:
-        if (!waits_for_its_peer(front)) return Ran::blocked;
-        set_aside(direction.queue, refused);
+        if (waits_for_its_peer(front)) {
+          set_aside(direction.queue, refused);
+        } else if (front.kind() == OperationKind::wait_ready && &direction == &record.out) {
+          waits.push_back(direction.queue.pop_front());
+        } else {
+          return Ran::blocked;
+        }
         break;
       case Outcome::back_off:
         return Ran::back_off;
@@ -779,9 +787,12 @@ void EmulatedEngine::look_later(Record& record, Direction& direction, bool by_le
 }
 
 bool EmulatedEngine::may_end_unheard(const Record& record, Direction& direction) noexcept {
-  const Operation& front = *direction.queue.front();
-  if (front.kind() != OperationKind::write_stream ||
-      front.handle()->kind() != HandleKind::stream_socket) {
+  const Operation* first = direction.queue.front();
+  while (first != nullptr && first->kind() == OperationKind::wait_ready) {
+    first = OperationList::next(*first);
+  }
+  if (first == nullptr || first->kind() != OperationKind::write_stream ||
+      first->handle()->kind() != HandleKind::stream_socket) {
     return false;
   }
   if (!direction.asked) {

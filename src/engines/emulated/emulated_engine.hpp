@@ -143,7 +143,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
                bool by_leader) noexcept BATON_REQUIRES(direction.mutex);
   Ran run(Record& record, Direction& direction, OperationQueue& completed) noexcept
       BATON_REQUIRES(direction.mutex);
-  Ran run_queue(Record& record, Direction& direction, OperationList& refused,
+  Ran run_queue(Record& record, Direction& direction, OperationList& waits, OperationList& refused,
                 OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
   Outcome run_front(Record& record, Direction& direction, OperationQueue& completed) noexcept
       BATON_REQUIRES(direction.mutex);

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <array>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -51,6 +52,13 @@ std::uint64_t wake_counts;
 
 bool moves_file(OperationKind kind) noexcept {
   return kind == OperationKind::read_file || kind == OperationKind::write_file;
+}
+
+// With or without an offset.
+bool writes_to_file(const Operation& operation) noexcept {
+  return (operation.kind() == OperationKind::write_file ||
+          operation.kind() == OperationKind::write_stream) &&
+         operation.handle()->is_file();
 }
 
 EngineInfo make_info(bool pinned, bool concurrent, const KernelFacts& facts) noexcept {
@@ -342,7 +350,8 @@ bool IoUringEngine::is_for_worker(const Operation& operation) const noexcept {
   switch (operation.kind()) {
     case OperationKind::write_file:
     case OperationKind::write_stream:
-      if (FileCalls::growth_is_limited(system_)) return true;
+      // Another thread may enter the ring as soon as the request is in it.
+      if (locked_ && FileCalls::growth_is_limited(system_)) return true;
       break;
     case OperationKind::read_file:
     case OperationKind::read_stream:
@@ -360,9 +369,10 @@ bool IoUringEngine::is_for_worker(const Operation& operation) const noexcept {
 void IoUringEngine::begin(Operation& operation, OperationQueue& done) noexcept {
   Progress& state = progress(operation);
   if (operation.has(Operation::pooled)) state.pool = operation.pool();
-  if (operation.kind() == OperationKind::write_file) {
+  if (writes_to_file(operation)) {
     FileRecord& record = file_of(operation);
     ++record.open_writes;
+    state.holds_syncs = true;
     state.epoch = record.epoch;
   }
   if (operation.kind() == OperationKind::sync_file && hold_sync(operation)) return;
@@ -398,10 +408,7 @@ Lane* IoUringEngine::lane_of(const Operation& operation) noexcept {
 
 // False: no memory for the FileRecord.
 bool IoUringEngine::ensure_file(const Operation& operation) noexcept {
-  if (operation.kind() != OperationKind::write_file &&
-      operation.kind() != OperationKind::sync_file) {
-    return true;
-  }
+  if (!writes_to_file(operation) && operation.kind() != OperationKind::sync_file) return true;
   std::uint32_t& file = handles_[operation.handle()->index()].writes.file;
   if (file == no_index) file = files_.take();
   return file != no_index;
@@ -498,8 +505,26 @@ Verdict IoUringEngine::move_by_call(Operation& operation) noexcept {
   return verdict;
 }
 
+// A write beyond RLIMIT_FSIZE raises SIGXFSZ in the thread that enters the ring, but not in a
+// worker of the kernel. The program may lower the limit after a write was prepared, so the limit is
+// read before each entry.
+void IoUringEngine::leave_limited_writes_to_workers() noexcept {
+  if (!file_writes_.load(std::memory_order_relaxed)) return;
+  std::optional<bool> limited;
+  ring_->for_each_unsubmitted([&](abi::Sqe& request) {
+    mutex_.assume_held();
+    const Request* const named =
+        requests_.find(static_cast<std::uint32_t>(request.user_data >> 32));
+    if (named == nullptr || !writes_to_file(*named->operation)) return;
+    if (!limited) limited = FileCalls::growth_is_limited(system_);
+    if (*limited) request.flags |= abi::sqe_async;
+  });
+  file_writes_.store(limited.has_value(), std::memory_order_relaxed);
+}
+
 abi::Sqe* IoUringEngine::claim() noexcept {
   if (abi::Sqe* const request = ring_->claim(); request != nullptr) return request;
+  leave_limited_writes_to_workers();
   submit_ring();
   return ring_->claim();
 }
@@ -528,6 +553,8 @@ void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
   ++in_kernel_;
   BATON_TSAN_RELEASE(&operation);
   ring_->publish();
+  // relaxed: a thread that enters for this one may miss it, see is_for_worker().
+  if (writes_to_file(operation)) file_writes_.store(true, std::memory_order_relaxed);
   if (moves_file(operation.kind()) && ring_->unsubmitted() >= file_lot_) submit_lot();
 }
 
@@ -535,6 +562,7 @@ void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
 void IoUringEngine::submit_lot() noexcept {
   const std::uint32_t count = ring_->unsubmitted();
   const std::uint32_t before = ring_->brought();
+  leave_limited_writes_to_workers();
   submit_ring();
   file_lot_ = ring_->brought() - before >= count ? cache_lot : disk_lot;
 }
@@ -590,6 +618,10 @@ bool IoUringEngine::merge(Lane& lane, Operation& first, abi::Sqe& request) noexc
 
 void IoUringEngine::flush() noexcept {
   if (ring_->unsubmitted() == 0) return;
+  if (file_writes_.load(std::memory_order_relaxed)) {
+    os::LockGuard guard{mutex_, system_, locked_};
+    leave_limited_writes_to_workers();
+  }
   // The leader reaps, which makes room, and submits the rest; or its entry is refused as well.
   const Entered entered = submit_ring();
   if (entered == Entered::congested || entered == Entered::refused) interrupt();
@@ -922,9 +954,7 @@ void IoUringEngine::retire(Operation& operation, OperationQueue& done) noexcept 
   requests_.give(state.slot);
   --in_flight_;
   done.push_back(operation);
-  if (operation.kind() == OperationKind::write_file) {
-    count_write_out(file_of(operation), state.epoch, done);
-  }
+  if (state.holds_syncs) count_write_out(file_of(operation), state.epoch, done);
 }
 
 // -- the leader -----------------------------------------------------------------------------------
@@ -1004,6 +1034,7 @@ Deadline IoUringEngine::prepare_wait(OperationQueue& completed, Deadline deadlin
   submit_postponed(completed);
   Deadline until = retry_backed_off(deadline, completed);
   if (!wake_armed_ || postponed_ > 0) until = std::min(until, next_try());
+  leave_limited_writes_to_workers();
   return completed.empty() ? until : Deadline::immediately();
 }
 
@@ -1199,6 +1230,7 @@ bool IoUringEngine::unpin(OperationQueue& completed) noexcept {
   }
   if (!may_unpin_) return false;
   mutex_.assume_held();
+  leave_limited_writes_to_workers();
   ring_options_.pinned = false;
   const bool done = in_kernel_ == prepared() ? take_over() == 0 : move_to_new_ring(completed);
   ring_options_.pinned = !done;

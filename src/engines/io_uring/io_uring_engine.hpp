@@ -119,6 +119,7 @@ class IoUringEngine final : public Engine {
   bool done_without_kernel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] bool goes_by_call(const Operation& operation) const noexcept;
   Verdict move_by_call(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void leave_limited_writes_to_workers() noexcept BATON_REQUIRES(mutex_);
   abi::Sqe* claim() noexcept BATON_REQUIRES(mutex_);
   void leave_lane(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] bool must_go_whole(const Operation& operation) const noexcept;
@@ -149,7 +150,8 @@ class IoUringEngine final : public Engine {
   [[nodiscard]] bool nothing_to_prepare() const noexcept {
     if (locked_) return false;
     mutex_.assume_held();
-    return wake_armed_ && postponed_ == 0 && resting_ == no_index;
+    return wake_armed_ && postponed_ == 0 && resting_ == no_index &&
+           !file_writes_.load(std::memory_order_relaxed);
   }
   Deadline prepare_wait(OperationQueue& completed, Deadline deadline) noexcept;
   void arm_wake() noexcept BATON_REQUIRES(mutex_);
@@ -220,7 +222,9 @@ class IoUringEngine final : public Engine {
   std::uint32_t postponed_ BATON_GUARDED_BY(mutex_) =
       0;  // submissions and cancellations to make up
   std::uint32_t in_kernel_ BATON_GUARDED_BY(mutex_) = 0;  // their requests in the ring
-  std::uint32_t file_lot_ BATON_GUARDED_BY(mutex_) = 2;   // transfers of files in one entry
+  // Writes to files were prepared, and may not be in the kernel yet. Written under the lock.
+  std::atomic<bool> file_writes_{false};
+  std::uint32_t file_lot_ BATON_GUARDED_BY(mutex_) = 2;  // transfers of files in one entry
   const HandleRoom room_;
   SpareDescriptor spare_;
   PipeCalls pipes_;

@@ -82,8 +82,9 @@ struct Progress {
   bool begun = false;             ///< tried before: a connect may find itself connected
   bool by_worker = false;         ///< for a kernel worker, which may block
   bool fast = false;              ///< submitted by the fast path, and not complete
-  std::uint8_t failures = 0;      ///< consecutive tries without a result (common/pauses.hpp)
-  std::uint32_t epoch = 0;        ///< write_file: the number of the next sync; sync_file: its own
+  std::uint8_t failures : 7 = 0;  ///< consecutive tries without a result (common/pauses.hpp)
+  bool holds_syncs : 1 = false;   ///< a write to a file: syncs after it wait for it
+  std::uint32_t epoch = 0;        ///< holds_syncs: the number of the next sync; sync_file: its own
   BufferPool* pool = nullptr;     ///< of a pooled read
   void* block = nullptr;          ///< pooled read: its block, for the kernel to fill
   // No operation needs two of these at the same time.
@@ -111,7 +112,7 @@ struct Lane {
 /// The order between writes and syncs of a file.
 struct FileRecord {
   OperationList held_syncs;
-  std::uint32_t open_writes = 0;  ///< write_file operations since the last held sync
+  std::uint32_t open_writes = 0;  ///< writes since the last held sync
   std::uint32_t epoch = 0;        ///< raised by each held sync
   std::uint32_t next_free = no_index;
 };

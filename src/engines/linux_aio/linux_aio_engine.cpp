@@ -9,6 +9,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/assert.hpp"
@@ -36,12 +37,9 @@ EngineInfo make_info(bool concurrent, std::uint32_t slots) noexcept {
 }
 
 // Whether the kernel does it without blocking the submitting thread.
-bool by_kernel(const os::System& system, const Operation& operation,
-               const FileRecord& record) noexcept {
+bool by_kernel(const Operation& operation, const FileRecord& record) noexcept {
   if (operation.kind() == OperationKind::sync_file) return true;
-  if (!record.direct || is_ordered(operation) || operation.bytes() != 0) return false;
-  // Beyond RLIMIT_FSIZE the submitting thread would get SIGXFSZ.
-  return operation.kind() == OperationKind::read_file || !FileCalls::growth_is_limited(system);
+  return record.direct && !is_ordered(operation) && operation.bytes() == 0;
 }
 
 bool done_without_kernel(Operation& operation) noexcept {
@@ -142,7 +140,7 @@ Submission LinuxAioEngine::admit(Operation& operation, FileRecord& record, bool&
     settle_pooled(operation, Attempt{});
     return Submission::completed;
   }
-  const bool kernel = by_kernel(system_, operation, record);
+  const bool kernel = by_kernel(operation, record);
   // relaxed, everywhere: a hint. The batch itself is under the lock, and a thread that leaves
   // something in it interrupts the leader.
   if (kernel && congested_.load(std::memory_order_relaxed)) return Submission::busy;
@@ -192,7 +190,7 @@ Submission LinuxAioEngine::after_try(Operation& operation, FileRecord& record, b
 
 // Starts an operation that its lane has counted as begun. False: it is complete instead.
 bool LinuxAioEngine::go(Operation& operation, const FileRecord& record) noexcept {
-  if (!by_kernel(system_, operation, record)) {
+  if (!by_kernel(operation, record)) {
     const int error = give_to_worker(operation);
     if (error != 0) operation.finish(error);
     return error == 0;
@@ -241,7 +239,7 @@ bool LinuxAioEngine::hand_over() noexcept {
   bool call_leader = false;
   BATON_UNINITIALIZED std::array<std::uint32_t, Context::lot_max> list;
   for (;;) {
-    std::span<const std::uint32_t> rest{list.data(), take_batch(list)};
+    std::span<const std::uint32_t> rest{list.data(), take_batch(list, call_leader)};
     if (rest.empty()) return call_leader;
     while (!rest.empty()) {
       const int taken = context_->submit(rest);
@@ -259,12 +257,24 @@ bool LinuxAioEngine::hand_over() noexcept {
   }
 }
 
-std::size_t LinuxAioEngine::take_batch(std::span<std::uint32_t> slots) noexcept {
+// `call_leader` is set if operations are complete that could go to no worker.
+std::size_t LinuxAioEngine::take_batch(std::span<std::uint32_t> slots, bool& call_leader) noexcept {
   os::LockGuard guard{mutex_, system_, concurrent_};
   std::size_t count = 0;
+  std::optional<bool> limited;
   while (count < slots.size() && !batch_.empty()) {
     Operation& operation = batch_.pop_front();
     Progress& state = progress(operation);
+    if (operation.kind() == OperationKind::write_file) {
+      // Beyond RLIMIT_FSIZE the submitting thread would get SIGXFSZ. The program may have lowered
+      // the limit since the write was started, so it is read here, once for a batch.
+      if (!limited) limited = FileCalls::growth_is_limited(system_);
+      if (*limited) {
+        go_on_by_worker(operation, record_of(operation));
+        call_leader |= !done_.empty();
+        continue;
+      }
+    }
     state.place = Place::kernel;
     context_->prepare(state.slot, operation);
     BATON_TSAN_RELEASE(&operation);

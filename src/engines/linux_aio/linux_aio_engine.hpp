@@ -82,7 +82,7 @@ class LinuxAioEngine final : public Engine, private WorkerPool::Client {
 
   // The batch.
   [[nodiscard]] bool hand_over() noexcept;
-  std::size_t take_batch(std::span<std::uint32_t> slots) noexcept;
+  std::size_t take_batch(std::span<std::uint32_t> slots, bool& call_leader) noexcept;
   void take_back(std::span<const std::uint32_t> slots) noexcept;
   void refused(std::uint32_t slot, int error) noexcept;
 

@@ -188,6 +188,36 @@ TEST_P(Errors, the_file_size_limit_is_no_signal) {
   }
 }
 
+// A handler lowers the limit after it has started the write, which is not submitted yet.
+TEST_P(Errors, the_file_size_limit_may_come_after_the_start) {
+  ::signal(SIGXFSZ, SIG_DFL);
+  for (const int flags : {0, O_DIRECT}) {
+    Fd fd = temporary(O_RDWR | flags);
+    if (fd.get() < 0) continue;  // no O_DIRECT here
+    Handle* const file = adopt(fd, HandleKind::file);
+    rlimit saved{};
+    ::getrlimit(RLIMIT_FSIZE, &saved);
+    void* block = nullptr;
+    ASSERT_EQ(::posix_memalign(&block, 4'096, 4'096), 0);
+    std::memset(block, 'x', 4'096);
+    Probe& write = plain(OperationKind::write_file, file);
+    write.set_buffer(ConstBuffer{block, 4'096});
+    write.set_offset(65'536);
+    inside([&] {
+      start(write);
+      const rlimit small{8'192, saved.rlim_max};
+      ::setrlimit(RLIMIT_FSIZE, &small);
+    });
+    finish(write);
+    ::setrlimit(RLIMIT_FSIZE, &saved);
+    // It may have been written before.
+    if (write.failed()) {
+      EXPECT_EQ(write.error(), std::errc::file_too_large) << write.error().message();
+    }
+    std::free(block);
+  }
+}
+
 // The same for a borrowed descriptor in blocking mode, where nothing else would report it.
 TEST_P(Errors, a_direction_that_was_not_opened_is_an_error) {
   for (const bool owned : {false, true}) {
@@ -286,6 +316,39 @@ TEST_P(Errors, a_write_to_a_unix_peer_that_stops_reading_ends) {
   });
   for (std::size_t last = 19; last < writes.size(); last += 20) {
     EXPECT_EQ(writes[last]->error(), std::errc::broken_pipe) << last;
+  }
+}
+
+// A wait for room, which is not reported either, stands before the write.
+TEST_P(Errors, a_write_behind_a_wait_to_a_unix_peer_that_stops_reading_ends) {
+  utsname kernel{};
+  ASSERT_EQ(::uname(&kernel), 0);
+  const bool over_io_uring = GetParam().engine == "io_uring";
+  if (over_io_uring && ::strverscmp(kernel.release, "6.2") < 0) return;  // as above
+  for (const bool owned : {false, true}) {
+    int fd[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    Fd ours = fd[0];
+    const Fd peer = fd[1];
+    const std::string filler(4'096, 'f');
+    while (::send(ours.get(), filler.data(), filler.size(), MSG_DONTWAIT) > 0) {
+    }
+    Handle* const handle =
+        adopt(ours, HandleKind::stream_socket, owned ? Ownership::owned : Ownership::borrowed);
+    Probe& wait = plain(OperationKind::wait_ready, handle, Operation::writable);
+    start(wait);
+    Probe& write = writing(handle, memory("data"));
+    start(write);
+    run_for(500us);
+    ASSERT_TRUE(write.is_pending());
+    ::shutdown(peer.get(), SHUT_RD);
+    run([&] {
+      if (over_io_uring) ::shutdown(peer.get(), SHUT_RD);  // as above
+      return write.done();
+    });
+    EXPECT_EQ(write.error(), std::errc::broken_pipe) << write.error().message();
+    proactor().cancel(wait);
+    finish(wait);
   }
 }
 

@@ -229,6 +229,43 @@ TEST_P(File, transfers_in_a_row_go_on_where_the_last_one_ended) {
   }
 }
 
+// Writes at the position count as well, also those that are queued.
+TEST_P(File, a_sync_waits_for_the_writes_before_it) {
+  if (GetParam().files_only) return;  // its streams go to another processor
+  Handle* const file = temporary_file();
+  std::string& text = memory(pattern(3 << 20));
+  std::vector<Probe*> writes;
+  for (int i = 0; i < 8; ++i) start(*writes.emplace_back(&writing(file, text)));
+  Probe& sync = plain(OperationKind::sync_file, file);
+  bool in_order = false;
+  sync.then = [&] {
+    in_order =
+        std::all_of(writes.begin(), writes.end(), [](Probe* write) { return write->done(); });
+  };
+  finish(sync);
+  EXPECT_FALSE(sync.failed()) << sync.error().message();
+  EXPECT_TRUE(in_order);
+  for (Probe* write : writes) finish(*write);
+}
+
+// /proc/self/comm has no place to write at, and takes the text all the same.
+TEST_P(File, a_file_that_takes_no_offset_is_written) {
+  char before[64] = {};
+  Fd fd = ::open("/proc/self/comm", O_RDWR | O_CLOEXEC);
+  ASSERT_GE(fd.get(), 0);
+  const ssize_t size = ::pread(fd.get(), before, sizeof(before), 0);
+  ASSERT_GT(size, 0);
+  Fd same = ::dup(fd.get());
+  Handle* const file = adopt(fd, HandleKind::file);
+  Probe& write = file_writing(file, memory("renamed"), 0, Operation::exactly);
+  finish(write);
+  EXPECT_FALSE(write.failed()) << write.error().message();
+  Probe& read = file_reading(file, memory(64), 0);
+  finish(read);
+  EXPECT_EQ(std::string_view(static_cast<char*>(read.buffer().data), read.bytes()), "renamed\n");
+  ASSERT_EQ(::write(same.get(), before, static_cast<std::size_t>(size)), size);
+}
+
 // Its server may be far away. The kind of a file is read when it is adopted.
 TEST_P(File, a_start_asks_no_attributes_of_the_file_system) {
   use([](Config& config) { config.system = &test::EveryCall::system(); });

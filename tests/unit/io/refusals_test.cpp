@@ -36,6 +36,7 @@ struct Refused {
   int opens = 0;  // of those that would not wait
   bool every_open = false;
   bool getsockname = false;
+  bool listen = false;
   bool fstat = false;
   bool signalfd = false;
   bool thread_sigmask = false;
@@ -67,6 +68,9 @@ const os::System& refusing_system() {
     };
     made.getsockname = [](int fd, sockaddr* address, socklen_t* size) {
       return refused.getsockname ? refuse() : os::real_system().getsockname(fd, address, size);
+    };
+    made.listen = [](int fd, int backlog) {
+      return refused.listen ? refuse() : os::real_system().listen(fd, backlog);
     };
     made.fstat = [](int fd, struct stat* out) {
       return refused.fstat ? refuse() : os::real_system().fstat(fd, out);
@@ -360,6 +364,41 @@ TEST_F(Refusals, of_a_second_handle) {
   const int before = lowest_free_descriptor();
   EXPECT_EQ(error_of(SignalSet::open(small, {SIGUSR1})), errc::no_free_handles);
   EXPECT_EQ(lowest_free_descriptor(), before);
+}
+
+// The next start of the program would find its address in use.
+TEST_F(Refusals, of_a_unix_socket_leave_no_path) {
+  const std::string path = "/tmp/baton-refusals-" + std::to_string(::getpid());
+  const Endpoint endpoint = Endpoint::unix_path(path).value();
+  const auto is_there = [&] { return ::access(path.c_str(), F_OK) == 0; };
+  refused.listen = true;
+  EXPECT_EQ(error_of(Acceptor::listen(proactor_, endpoint)), std::errc::operation_not_permitted);
+  EXPECT_FALSE(is_there());
+  refused.listen = false;
+  Proactor full{config(1)};
+  const auto only = DatagramSocket::open(full, AddressFamily::ipv4);
+  ASSERT_TRUE(only);
+  EXPECT_EQ(error_of(Acceptor::listen(full, endpoint)), errc::no_free_handles);
+  EXPECT_FALSE(is_there());
+  EXPECT_EQ(error_of(DatagramSocket::bind(full, endpoint)), errc::no_free_handles);
+  EXPECT_FALSE(is_there());
+  // A path is taken once.
+  Config lanes = config(16);
+  lanes.processors.front().mode = Mode::per_thread;
+  lanes.processors.front().threads = 2;
+  Proactor two{std::move(lanes)};
+  EXPECT_EQ(error_of(Acceptor::listen_each_lane(two, endpoint)), std::errc::address_in_use);
+  EXPECT_FALSE(is_there());
+  // The path of another socket stays.
+  const auto listening = Acceptor::listen(proactor_, endpoint);
+  ASSERT_TRUE(listening);
+  EXPECT_EQ(error_of(Acceptor::listen(proactor_, endpoint)), std::errc::address_in_use);
+  EXPECT_EQ(error_of(Acceptor::listen_each_lane(two, endpoint)), std::errc::address_in_use);
+  EXPECT_TRUE(is_there());
+  ::unlink(path.c_str());
+  const std::string in_no_folder = "@baton-refusals-" + std::to_string(::getpid());
+  EXPECT_EQ(error_of(Acceptor::listen(full, Endpoint::unix_path(in_no_folder).value())),
+            errc::no_free_handles);
 }
 
 TEST_F(Refusals, of_an_object_that_is_closed) {
