@@ -185,8 +185,8 @@ static void files_behind_a_sync(struct books* books) {
   }
 }
 
-/* With started_max=3 the connect of a borrowed socket in blocking mode begins in a poll. The queue of
- * the listener is full. No poll may wait for it. */
+/* With started_max=3 the connect of a borrowed socket in blocking mode begins in a poll. The queue
+ * of the listener is full. No poll may wait for it. */
 static void connect_behind_streams(struct books* books) {
   const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
   const int blocking = socket(AF_UNIX, SOCK_STREAM, 0);
