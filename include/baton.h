@@ -451,8 +451,8 @@ BATON_API int baton_exchange(baton_proactor* proactor, baton_batch* batch, baton
  * library. Allocates nothing and frees nothing. -BATON_NOT_SUPPORTED where that cannot be promised,
  * because driving itself makes room: with mode=per_thread, start=leader_only, debug=1, or the
  * engine chaos or posix_aio. Use baton_wait with 0 ns there, outside of signal handlers. It starts
- * no thread either: a file operation that it gives to a worker waits until one is free; if there is
- * none yet, the call itself carries it out. */
+ * no thread either: a file operation, or a close that lingers, waits until a worker is free; if
+ * there is none yet, the call itself carries it out. */
 BATON_API int baton_poll(baton_proactor* proactor, baton_completion* out, int max);
 
 /* Makes one baton_wait return: one that waits now, else the next. Several calls before that are as

@@ -117,6 +117,14 @@ class OperationKinds {
 
 namespace detail {
 
+/// The kind whose processor also takes operations of `kind`: a half close is queued behind writes,
+/// and a sync waits for them (contract.md, rule 3). `kind` itself for all others.
+constexpr OperationKind ordered_with(OperationKind kind) noexcept {
+  if (kind == OperationKind::shutdown) return OperationKind::write_stream;
+  if (kind == OperationKind::sync_file) return OperationKind::write_file;
+  return kind;
+}
+
 /// Refuses at compile time a handler that may throw while it is stored in an operation. Such an
 /// exception could not be reported, and what was claimed for the start would be lost.
 template <class Handler>

@@ -193,7 +193,10 @@ class Stream : public IoObject {
   struct TakePooled {
     BufferPool* pool;
     Result<PooledBuffer> operator()(Operation& operation) const noexcept {
-      const MutableBuffer taken = operation.buffer();
+      // The buffer of any other one is no block.
+      const bool is_pooled =
+          operation.has(Operation::pooled) && operation.state() == OperationState::completed;
+      const MutableBuffer taken = is_pooled ? operation.buffer() : MutableBuffer{};
       // Without a block the size is 0, whatever the pointer says.
       PooledBuffer block{*pool, taken.size != 0 ? taken.data : nullptr, operation.bytes()};
       operation.set_taken_buffer(nullptr, 0);

@@ -161,18 +161,29 @@ void note_unused(const ProcessorConfig& processor, const std::string& who,
   }
 }
 
+/// What comes to a processor that names these kinds. `all`: the kinds that the team names.
+OperationKinds routed(OperationKinds named, OperationKinds all) {
+  OperationKinds kinds;
+  for (std::size_t i = 0; i < operation_kinds; ++i) {
+    const auto kind = static_cast<OperationKind>(i);
+    const OperationKind with = detail::ordered_with(kind);
+    if (named.has(all.has(with) ? with : kind)) kinds.add(kind);
+  }
+  return kinds;
+}
+
 /// Kinds of operations that no processor takes, and processors that no operation reaches. A
 /// processor without a list takes all that its engine can, which only the open engine knows.
 void note_routes(const Config& config, std::vector<std::string>& notes) {
+  OperationKinds all;
+  for (const ProcessorConfig& processor : config.processors) all |= processor.operations;
   OperationKinds taken;
   for (std::size_t i = 0; i < config.processors.size(); ++i) {
-    const OperationKinds kinds = config.processors[i].operations;
-    if (kinds.empty()) return;
+    if (config.processors[i].operations.empty()) return;
     OperationKinds both = taken;
-    both |= kinds;
+    both |= routed(config.processors[i].operations, all);
     if (both == taken) {
-      notes.push_back(processor_name(i) +
-                      " is never used: those before it take all its operations");
+      notes.push_back(processor_name(i) + " is never used: others take all its operations");
     }
     taken = both;
   }

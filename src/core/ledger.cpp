@@ -41,13 +41,9 @@ class Ledger::Guard {
   const bool locks_;
 };
 
-// A half close is queued behind writes, and a sync waits for them, so both go where the writes go
-// (rule 3).
 Processor* Ledger::route(const Lane& lane, OperationKind kind,
                          const Handle& handle) const noexcept {
-  OperationKind behind = kind;
-  if (kind == OperationKind::shutdown) behind = OperationKind::write_stream;
-  if (kind == OperationKind::sync_file) behind = OperationKind::write_file;
+  const OperationKind behind = detail::ordered_with(kind);
   if (behind != kind) {
     Processor* const writer = first_that_takes(lane, behind, handle);
     if (writer != nullptr && writer->is_able(kind)) return writer;

@@ -23,8 +23,11 @@ void detail::undo_connect(Proactor& proactor, Operation& operation) noexcept {
 }
 
 Result<StreamSocket> Connector::take(Proactor& proactor, Operation& operation) noexcept {
+  // The handle of any other one belongs to another object.
+  const bool is_connect =
+      operation.kind() == OperationKind::connect && operation.state() == OperationState::completed;
   Handle* const handle = operation.handle();
-  if (handle != nullptr && operation.state() == OperationState::completed) {
+  if (is_connect && handle != nullptr) {
     operation.prepare_closed();  // taken: the operation no longer names it
     if (!operation.failed()) return StreamSocket{proactor, *handle};
     proactor.close_detached(*handle);

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -90,6 +91,21 @@ static void poll_all(struct books* books) {
   }
 }
 
+/* Brings the completion of the only operation that is pending. */
+static void cancelled(struct books* books) {
+  const int64_t limit = baton_now(books->proactor) + PATIENCE;
+  baton_completion done;
+  int brought;
+  do {
+    polling = 1;
+    brought = baton_poll(books->proactor, &done, 1);
+    polling = 0;
+    CHECK(baton_now(books->proactor) < limit);
+  } while (brought == 0);
+  CHECK_EQUAL(brought, 1);
+  CHECK_EQUAL(done.error, ECANCELED);
+}
+
 /* Each start and each handle makes some table grow; a poll is between all of them. */
 static void streams(struct books* books) {
   static char buffers[connections][8];
@@ -169,6 +185,53 @@ static void files_behind_a_sync(struct books* books) {
   }
 }
 
+/* With started_max=3 the connect of a borrowed socket in blocking mode begins in a poll. The queue
+ * of the listener is full. No poll may wait for it. */
+static void connect_behind_streams(struct books* books) {
+  const int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+  const int blocking = socket(AF_UNIX, SOCK_STREAM, 0);
+  struct sockaddr_un name = {.sun_family = AF_UNIX};
+  baton_endpoint where = {{0}, sizeof(sa_family_t), 0};
+  socklen_t size = sizeof name;
+  baton_handle borrowed = 0;
+  baton_operation connecting;
+  baton_activation activation;
+  char bytes[3];
+  int ends[3][2];
+  int waiting[2];
+  int i;
+  CHECK_EQUAL(bind(listener, (const struct sockaddr*)&name, sizeof(sa_family_t)), 0);
+  CHECK_EQUAL(getsockname(listener, (struct sockaddr*)&name, &size), 0);
+  CHECK_EQUAL(listen(listener, 0), 0);
+  for (i = 0; i < 2; ++i) {
+    waiting[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    CHECK_EQUAL(connect(waiting[i], (const struct sockaddr*)&name, size), i == 0 ? 0 : -1);
+  }
+  memcpy(where.address, &name, size);
+  where.length = size;
+  CHECK_EQUAL(
+      baton_adopt(books->proactor, blocking, BATON_STREAM_SOCKET, BATON_BORROWED, &borrowed), 0);
+  for (i = 0; i < 3; ++i) {
+    CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends[i]), 0);
+    start_and_poll(
+        books, transfer(BATON_READ_STREAM, adopt(books->proactor, ends[i][0], BATON_STREAM_SOCKET),
+                        1, &bytes[i], 1));
+  }
+  connecting = operation(BATON_CONNECT, borrowed, 10);
+  connecting.endpoint = &where;
+  activation = start(books->proactor, connecting);
+  for (i = 0; i < 3; ++i) CHECK_EQUAL(write(ends[i][1], "x", 1), 1);
+  poll_all(books);
+  poll_some(books);
+  CHECK_EQUAL(baton_cancel(books->proactor, activation), 0);
+  cancelled(books);
+  CHECK_EQUAL(baton_handle_close(books->proactor, borrowed), 0);
+  for (i = 0; i < 3; ++i) close(ends[i][1]);
+  for (i = 0; i < 2; ++i) close(waiting[i]);
+  close(listener);
+  close(blocking);
+}
+
 static void timers_posts_and_accepts(struct books* books) {
   baton_handle listener = 0;
   baton_endpoint where;
@@ -197,22 +260,14 @@ static void timers_posts_and_accepts(struct books* books) {
 }
 
 static void cancels(struct books* books) {
-  baton_completion done;
   int i;
   for (i = 0; i < 20; ++i) {
     baton_operation timer = operation(BATON_TIMER, 0, 9);
     baton_activation activation;
-    int brought;
     timer.deadline_ns = baton_now(books->proactor) + 3600 * SECOND;
     activation = start(books->proactor, timer);
     CHECK_EQUAL(baton_cancel(books->proactor, activation), 0);
-    do {
-      polling = 1;
-      brought = baton_poll(books->proactor, &done, 1);
-      polling = 0;
-    } while (brought == 0);
-    CHECK_EQUAL(brought, 1);
-    CHECK_EQUAL(done.error, ECANCELED);
+    cancelled(books);
   }
 }
 
@@ -263,6 +318,7 @@ static void visit(const char* text, int refused) {
     counted = 0;
     streams(&books);
     file_behind_streams(&books);
+    connect_behind_streams(&books);
     files_behind_a_sync(&books);
     files(&books);
     timers_posts_and_accepts(&books);

@@ -61,6 +61,11 @@ int WorkerPool::submit(Operation& operation) noexcept {
   return 0;
 }
 
+void WorkerPool::prepare() noexcept {
+  const os::LockGuard guard{mutex_, system_};
+  if (threads() == 0) static_cast<void>(start_thread());  // the job finds out why not
+}
+
 // The thread must not allocate, and there is no worker yet: the job may block it.
 void WorkerPool::do_it_here(Operation& operation) noexcept {
   jobs_.fetch_add(1, std::memory_order_relaxed);

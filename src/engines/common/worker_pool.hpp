@@ -50,6 +50,9 @@ class WorkerPool {
   /// Queues a job. Returns an errno, without queuing it, when there is no thread and none can be
   /// started.
   [[nodiscard]] int submit(Operation& operation) noexcept;
+  /// Starts the first thread, if there is memory for it: for a job that may wait without end, and
+  /// that a caller which must not allocate may submit later.
+  void prepare() noexcept;
   /// True: it was still queued and belongs to the caller again. False: it runs, or is finished.
   bool cancel(Operation& operation) noexcept;
 
@@ -71,8 +74,9 @@ class WorkerPool {
   void abandon() noexcept { abandoned_ = true; }
 
  private:
-  /// limits::workers_max is the default; more are for configurations that know their disks.
-  static constexpr std::uint32_t threads_bound = 64;
+  /// limits::workers_max is the default; more are for configurations that know their disks. This is
+  /// the largest value of the setting `workers`.
+  static constexpr std::uint32_t threads_bound = 256;
 
   static void enter(void* self) noexcept { static_cast<WorkerPool*>(self)->run(); }
   void run() noexcept;

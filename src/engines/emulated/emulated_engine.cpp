@@ -157,7 +157,17 @@ std::error_code EmulatedEngine::attach(Handle& handle) noexcept {
   record.fast = record.watchable && may_stay && is_socket(handle) && handle.readable();
   record.by_workers.store(by_workers, std::memory_order_relaxed);
   record.no_wait_writes.store(true, std::memory_order_relaxed);
+  if (may_connect_by_worker(handle)) workers_.prepare();
   return {};
+}
+
+// A connect that begins in baton_poll finds the worker: the call itself could wait for ever.
+bool EmulatedEngine::may_connect_by_worker(const Handle& handle) const noexcept {
+  if (handle.kind() != HandleKind::stream_socket || handle.nonblocking()) return false;
+  sockaddr_storage peer{};
+  socklen_t size = sizeof(peer);
+  return system_.getpeername(handle.native(), reinterpret_cast<sockaddr*>(&peer), &size) != 0 &&
+         errno == ENOTCONN;
 }
 
 void EmulatedEngine::detach(Handle& handle) noexcept {
@@ -533,6 +543,14 @@ bool EmulatedEngine::passes(const Operation& operation, const OperationList& que
   return true;
 }
 
+bool EmulatedEngine::only_waits(const OperationList& queue) noexcept {
+  const Operation* each = queue.front();
+  while (each != nullptr && each->kind() == OperationKind::wait_ready) {
+    each = OperationList::next(*each);
+  }
+  return each == nullptr;
+}
+
 // Up to a call in vain, which makes every strategy report the next room.
 Outcome EmulatedEngine::perform_ahead(Operation& operation) noexcept {
   Outcome outcome = Outcome::partial;
@@ -548,7 +566,7 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
     progress(operation) = Progress{};
     if (refused(operation)) return Submission::completed;
     const bool first = direction.queue.empty();
-    if (first && operation.kind() == OperationKind::read_stream &&
+    if (operation.kind() == OperationKind::read_stream && only_waits(direction.queue) &&
         Performer::needs_no_transfer(operation)) {
       return Submission::completed;
     }

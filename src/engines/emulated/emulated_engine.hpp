@@ -181,7 +181,9 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   static bool waits_for_its_peer(const Operation& operation) noexcept;
   static bool goes_to_the_same(const Operation& a, const Operation& b) noexcept;
   static void set_aside(OperationList& queue, OperationList& refused) noexcept;
+  [[nodiscard]] bool may_connect_by_worker(const Handle& handle) const noexcept;
   static bool passes(const Operation& operation, const OperationList& queue) noexcept;
+  static bool only_waits(const OperationList& queue) noexcept;
   Outcome perform_ahead(Operation& operation) noexcept;
   static void leave(Operation& operation, Record* record) noexcept;
   CancelAnswer cancel_at(Operation& operation, Record* record, Direction& direction) noexcept;

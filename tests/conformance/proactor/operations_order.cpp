@@ -200,6 +200,24 @@ TEST_P(Order, a_wait_for_readiness_holds_up_nothing) {
   }
 }
 
+TEST_P(Order, a_wait_for_readiness_holds_up_no_read_that_needs_no_bytes) {
+  Pair pair = unix_pair();
+  Handle* const handle = adopt(pair.ours);
+  Probe& wait = plain(OperationKind::wait_ready, handle, Operation::readable);
+  start(wait);
+  std::string nothing;
+  Probe& empty = reading(handle, nothing);
+  finish(empty);
+  EXPECT_FALSE(empty.failed()) << empty.error().message();
+  const std::string_view delimiter = "\n";
+  Probe& line = reading(handle, memory("a line\nand more"));
+  line.set_until(&delimiter, 9);
+  finish(line);
+  EXPECT_FALSE(line.failed()) << line.error().message();
+  EXPECT_EQ(line.bytes(), 9U);
+  EXPECT_TRUE(wait.is_pending());
+}
+
 // Only a part of it goes at once; the rest goes when there is room.
 TEST_P(Order, a_write_behind_a_wait_for_readiness_goes_on) {
   Pair pair = unix_pair();

@@ -59,13 +59,26 @@ TEST(ConfigNotes, ASettingWithoutEffectIsANoteAndNoError) {
 
 TEST(ConfigNotes, OperationsWithoutAProcessorAndProcessorsWithoutOperations) {
   const Config config = parse_ok("operations=stream+accept+connect+datagram;operations=accept");
-  EXPECT_TRUE(has_source(
-      config, "note: processor 1 is never used: those before it take all its operations"))
+  EXPECT_TRUE(has_source(config, "note: processor 1 is never used: others take all its operations"))
       << account(config);
   EXPECT_TRUE(has_source(config,
                          "note: no processor takes read_file, write_file, sync_file: starting one "
                          "fails with not_supported"))
       << account(config);
+}
+
+TEST(ConfigNotes, AHalfCloseAndASyncComeWithTheWrites) {
+  const Config config =
+      parse_ok("operations=read_stream+write_stream+accept+connect+datagram+read_file+write_file");
+  EXPECT_TRUE(has_source(config,
+                         "note: no processor takes wait_ready: starting one fails with "
+                         "not_supported"))
+      << account(config);
+  const Config team = parse_ok("operations=shutdown+sync_file;operations=stream+file");
+  EXPECT_TRUE(has_source(team, "note: processor 0 is never used: others take all its operations"))
+      << account(team);
+  const Config alone = parse_ok("operations=read_stream+shutdown;operations=accept");
+  EXPECT_EQ(account(alone).find("never used"), std::string::npos) << account(alone);
 }
 
 TEST(ConfigNotes, AreWrittenAnewByEachSource) {

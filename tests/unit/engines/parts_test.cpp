@@ -11,6 +11,7 @@
 #include <atomic>
 #include <filesystem>
 #include <iterator>
+#include <vector>
 
 #include "../../support/patience.hpp"
 #include "baton/buffer_pool.hpp"
@@ -273,7 +274,7 @@ struct Idle final : WorkerPool::Client {
   }
   void workers_finished() noexcept override {}
   std::atomic<int> now{0};
-  int wanted = 0;
+  std::atomic<int> wanted = 0;
 };
 
 TEST_F(Parts, WorkersThatAreIdleEndWithTheirPool) {
@@ -295,6 +296,27 @@ TEST_F(Parts, WorkersThatAreIdleEndWithTheirPool) {
   }
   EXPECT_EQ(pool.threads(), static_cast<std::uint32_t>(several));
   EXPECT_EQ(pool.jobs(), static_cast<std::uint64_t>(several));
+}
+
+TEST_F(Parts, APoolHasAsManyWorkersAsTheConfigurationMaySay) {
+  constexpr int jobs_max = 256;
+  Idle client;
+  client.wanted = jobs_max;
+  std::vector<Operation> jobs(jobs_max);
+  WorkerPool pool{os::real_system(), client, jobs_max};
+  for (Operation& job : jobs) {
+    job.prepare(OperationKind::sync_file, handle(5, HandleKind::file));
+    job.engine_state<WorkerJob>() = WorkerJob{};
+    ASSERT_EQ(pool.submit(job), 0);
+  }
+  EXPECT_EQ(pool.threads(), static_cast<std::uint32_t>(jobs_max));
+  client.wanted = 0;
+  OperationQueue finished;
+  for (int count = 0; count < jobs_max;) {
+    pool.take_finished(finished);
+    for (; !finished.empty(); ++count) finished.pop_front();
+    os::real_system().yield();
+  }
 }
 
 // EAGAIN, of a limit on threads, would tell the user to try again.

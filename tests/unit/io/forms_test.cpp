@@ -351,6 +351,26 @@ TEST_F(Forms, what_has_accepted_nothing_gives_no_connection) {
   EXPECT_EQ(acceptor.take(operation).error(), errc::handle_closed) << "not an accept";
 }
 
+TEST_F(Forms, what_is_no_connect_gives_no_socket) {
+  Operation operation;
+  EXPECT_EQ(Connector::take(proactor_, operation).error(), errc::handle_closed) << "never started";
+  ASSERT_FALSE(right_.read(operation, buffer_, [](Operation&) {}));
+  ASSERT_FALSE(left_.write_all(std::string_view{"hello"}, [](Operation&) {}));
+  while (operation.is_pending()) proactor_.run_one();
+  EXPECT_EQ(Connector::take(proactor_, operation).error(), errc::handle_closed) << "a read";
+  EXPECT_EQ(operation.handle(), right_.handle());
+}
+
+TEST_F(Forms, what_is_no_pooled_read_gives_no_block) {
+  BufferPool pool{64, 1};
+  Operation operation;
+  EXPECT_TRUE(Stream::take_pooled(operation, pool).value().bytes().empty()) << "never started";
+  ASSERT_FALSE(right_.read(operation, buffer_, [](Operation&) {}));
+  ASSERT_FALSE(left_.write_all(std::string_view{"hello"}, [](Operation&) {}));
+  while (operation.is_pending()) proactor_.run_one();
+  EXPECT_TRUE(Stream::take_pooled(operation, pool).value().bytes().empty()) << "a plain read";
+}
+
 // As large, and as strictly aligned, as the bound allows.
 struct alignas(std::max_align_t) Largest {
   std::array<std::byte, limits::cached_handler_size - sizeof(int*)> bytes{};
