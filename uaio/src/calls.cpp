@@ -206,6 +206,8 @@ int cancel(int fildes, aiocb* block) {
     cancelled += tally.cancelled;
     pending += tally.pending;
   }
+  // The call that starts it, or that hands it on, is not over yet.
+  if (found == 0 && block != nullptr && !is_done(*block)) return AIO_NOTCANCELED;
   if (found == 0) return AIO_ALLDONE;
   if (cancelled == found) return AIO_CANCELED;
   return pending == 0 && cancelled == 0 ? AIO_ALLDONE : AIO_NOTCANCELED;

@@ -398,12 +398,12 @@ bool Shard::listen_by(Inlet& inlet, int native, baton::CompletionFunction functi
   return listen_again(inlet, function);
 }
 
-/// False: only when the proactor ends.
 /// How many descriptors the keeper needs while it takes files in.
 std::size_t Shard::room_for_files() const noexcept {
   return files_->descriptors() + descriptors_at_once;
 }
 
+/// False: only when the proactor ends.
 bool Shard::listen_again(Inlet& inlet, baton::CompletionFunction function) noexcept {
   inlet.ready.prepare(OperationKind::wait_ready, inlet.handle, baton::Operation::readable);
   inlet.ready.set_completion(function, &inlet);

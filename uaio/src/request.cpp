@@ -90,6 +90,7 @@ Request* take_request() noexcept {
   request->after_direct = 0;
   request->waits_for = 0;
   request->started = false;
+  request->awaited = false;
   request->tally = nullptr;
   request->handover.store(Handover::none, std::memory_order_relaxed);
   return request;

@@ -127,7 +127,8 @@ struct Request {
   int priority = 0;  // aio_reqprio: 0 is the most urgent
   Action action = Action::read;
   bool started = false;   // at the engine; else in the run list or held behind others
-  void* tally = nullptr;  // of the call that cancels it and waits for the outcome
+  bool awaited = false;   // the call that cancels it waits for it
+  void* tally = nullptr;  // of that call
   // Its file's list, in order of starts; the run list or the held syncs; free list or notifier.
   Request* file_next = nullptr;
   Request* file_previous = nullptr;

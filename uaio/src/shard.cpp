@@ -15,6 +15,7 @@
 #include <chrono>
 #include <utility>
 
+#include "at_once.hpp"
 #include "futex.hpp"
 #include "library.hpp"
 #include "thread.hpp"
@@ -170,19 +171,23 @@ bool answers_at_once(const Request& request, ssize_t& moved) noexcept {
                         errno != EPERM && errno != EINTR);
 }
 
+/// A file that makes its readers wait for data, such as /proc/kmsg, says so. Files on a disk are
+/// always ready.
+bool is_unready(const Request& request) noexcept {
+  const short event = reads(request.action) ? POLLIN : POLLOUT;
+  pollfd state{request.descriptor->native, event, 0};
+  return !request.descriptor->on_disk && !syncs(request.action) && ::poll(&state, 1, 0) == 0;
+}
+
 /// Whether the call returns now although the file is not ready, which an engine may wait for.
 /// Examples are a read of a message queue, which returns the queue's status, and a write to a file
-/// that cannot be written. Files on a disk are always ready.
-bool answers_unready(const Request& request, const struct stat& status) noexcept {
-  if (!S_ISREG(status.st_mode) || major(status.st_dev) != 0) return false;
-  const int native = request.descriptor->native;
-  const short event = reads(request.action) ? POLLIN : POLLOUT;
-  pollfd state{native, event, 0};
-  if (::poll(&state, 1, 0) != 0) return false;
+/// that cannot be written.
+bool answers_unready(const Request& request) noexcept {
+  if (!request.descriptor->regular || !is_unready(request)) return false;
   constexpr long mqueue_magic = 0x1980'0202;
   struct statfs system{};
   return writes(request.action) ||
-         (::fstatfs(native, &system) == 0 && system.f_type == mqueue_magic);
+         (::fstatfs(request.descriptor->native, &system) == 0 && system.f_type == mqueue_magic);
 }
 
 ssize_t move_now(const Request& request) noexcept {
@@ -193,6 +198,25 @@ ssize_t move_now(const Request& request) noexcept {
   const ssize_t moved = ::pwritev(native, buffers.list, buffers.count, offset);
   if (moved >= 0 || errno != ESPIPE) return moved;
   return ::writev(native, buffers.list, buffers.count);  // such a file has no places
+}
+
+/// The timer's handler carries it out itself. It may have interrupted malloc, and an engine may
+/// allocate when it starts a transfer of a file. Appends stay in their order at the engine.
+bool fits_the_timer(const Request& request) noexcept {
+  const bool appends = writes(request.action) && (request.descriptor->flags & O_APPEND) != 0;
+  return request.descriptor->kind == baton::HandleKind::file && !appends && !is_unready(request);
+}
+
+/// The write would raise SIGXFSZ.
+bool is_beyond_limit(const Request& request) noexcept {
+  const Transfer transfer{request.descriptor->native,
+                          request.descriptor->flags,
+                          request.action,
+                          request.data,
+                          request.size,
+                          static_cast<std::int64_t>(request.offset),
+                          request.size};
+  return writes(request.action) && look_up_size_limit(transfer) == SizeLimit::exceeded;
 }
 
 ssize_t read_now(const Request& request) noexcept {
@@ -242,7 +266,7 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
   } else if (!syncs(request.action) && is_nameless(status) && file.pending == 1 &&
              answers_at_once(request, moved)) {
     finish(request, moved < 0 ? errno : 0, moved);
-  } else if (!syncs(request.action) && answers_unready(request, status)) {
+  } else if (answers_unready(request)) {
     moved = move_now(request);
     finish(request, moved < 0 ? errno : 0, moved);
   } else if (tenths_of_wait(request) == 0) {
@@ -368,6 +392,7 @@ void Shard::start_waiting() noexcept {
 }
 
 void Shard::submit(Request& request) noexcept {
+  if (in_timer() && fits_the_timer(request)) return do_here(request);
   if (!ensure_handle(*request.descriptor)) return finish(request, EAGAIN, -1);
   request.started = true;
   ++in_flight_;
@@ -381,6 +406,23 @@ void Shard::submit(Request& request) noexcept {
   }
   // Already completed by the engine: waits for delivery.
   if (request.operation.state() == baton::OperationState::result_ready) look_again_ = true;
+}
+
+/// The caller waits for the device.
+void Shard::do_here(Request& request) noexcept {
+  const int native = request.descriptor->native;
+  if (syncs(request.action)) {
+    const int answer = request.action == Action::sync ? ::fsync(native) : ::fdatasync(native);
+    return finish(request, answer < 0 ? errno : 0, answer);
+  }
+  const auto before = static_cast<ssize_t>(request.moved_before);
+  request.data = static_cast<std::byte*>(request.data) + before;
+  request.size -= request.moved_before;
+  request.offset += request.moved_before;
+  errno = EFBIG;
+  const ssize_t moved = is_beyond_limit(request) ? -1 : move_now(request);
+  if (moved >= 0 || before > 0) return finish(request, 0, before + std::max<ssize_t>(moved, 0));
+  finish(request, errno, -1);
 }
 
 void Shard::fill(Request& request) noexcept {
@@ -451,7 +493,6 @@ void Shard::completed(Operation& operation) {
 // which is then the last one.
 void Shard::finish(Request& request, int error, ssize_t result) noexcept {
   Descriptor& descriptor = *request.descriptor;
-  const bool is_file = descriptor.regular;
   Line* const line = line_of(request);
   files_->unlink(request);
   if (line != nullptr && line->at_work == &request) leave_line(*line);
@@ -462,7 +503,7 @@ void Shard::finish(Request& request, int error, ssize_t result) noexcept {
   auto* const tally = static_cast<Cancelled*>(request.tally);
   if (tally != nullptr) {
     --tally->pending;
-    if (!is_file) --tally->streams;
+    if (request.awaited) --tally->streams;
     if (error == ECANCELED) ++tally->cancelled;
   }
   library_.publish(request, error, result);
@@ -520,8 +561,8 @@ void Shard::release_after_direct() noexcept {
 
 // -- cancelling -----------------------------------------------------------------------------------
 
-// A request on a disk is left alone: it ends soon, and the call cannot wait to learn how. Cancelled
-// after the answer that it was not, it would contradict the answer.
+// A request of a file is left alone, unless it waits for data: it ends soon, and the call cannot
+// wait to learn how. Cancelled after the answer that it was not, it would contradict the answer.
 void Shard::ask_to_cancel(Cancelled& tally) noexcept {
   Request* chosen = nullptr;
   // In order of starts, so that a queued request is found at the front of its list.
@@ -547,13 +588,15 @@ void Shard::ask_to_cancel(Cancelled& tally) noexcept {
     next = request->next;
     request->tally = &tally;
     ++tally.pending;
-    if (!request->descriptor->regular) ++tally.streams;
     if (!request->started) {
       unqueue(*request);
       finish(*request, ECANCELED, -1);
-    } else if (!request->descriptor->on_disk) {
-      proactor_->cancel(request->operation);
+      continue;
     }
+    request->awaited = !request->descriptor->regular || is_unready(*request);
+    if (!request->awaited) continue;
+    ++tally.streams;
+    proactor_->cancel(request->operation);
   }
   if (--tally.streams == 0) answer(tally);
 }

@@ -43,7 +43,7 @@ class Shard {
     std::uint32_t found = 0;
     std::uint32_t cancelled = 0;  // complete as cancelled
     std::uint32_t pending = 0;    // asked for, and not complete yet
-    std::uint32_t streams = 0;    // of those: not on files, so that they end soon
+    std::uint32_t streams = 0;    // of those: may wait for ever, and end soon when cancelled
     int fildes = -1;
     const aiocb* block = nullptr;            // null: all of the descriptor
     std::atomic<std::uint32_t> answered{0};  // futex
@@ -133,6 +133,7 @@ class Shard {
   void unqueue(Request& request) noexcept;
   void start_waiting() noexcept;
   void submit(Request& request) noexcept;
+  void do_here(Request& request) noexcept;
   void fill(Request& request) noexcept;
   static void completed(baton::Operation& operation);
   void finish(Request& request, int error, ssize_t result) noexcept;

@@ -9,6 +9,7 @@
 #include "baton/signal_set.hpp"
 #include "harness.hpp"
 #include "os/system.hpp"
+#include "support/no_signalfd.hpp"
 
 namespace baton::test {
 
@@ -56,20 +57,6 @@ void unblock(int number) {
   sigemptyset(&one);
   sigaddset(&one, number);
   EXPECT_EQ(::pthread_sigmask(SIG_UNBLOCK, &one, nullptr), 0);
-}
-
-std::atomic<bool> no_signalfd{false};
-
-const os::System& without_signalfd() {
-  static const os::System system = [] {
-    os::System made = os::real_system();
-    made.signalfd = [](int fd, const sigset_t* set, int flags) {
-      if (no_signalfd) return errno = EMFILE, -1;
-      return os::real_system().signalfd(fd, set, flags);
-    };
-    return made;
-  }();
-  return system;
 }
 
 // Nobody would take it: SIGINT would not end the program any more.

@@ -1,4 +1,5 @@
 // Signal handlers that use asynchronous I/O and interrupt it at any point.
+#include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -227,4 +228,46 @@ HOST_CASE(handlers_leave_waits_by_a_jump, "signals") {
     CHECK(aio_read(&other) == 0 && host::finish(other) == 4'096);
     CHECK(::write(pipe.in(), "j", 1) == 1 && host::finish(read) == 1);
   }
+}
+// It may have interrupted malloc. Only mode=single has it.
+HOST_CASE(handler_of_the_timer_allocates_nothing, "signals") {
+  static void (*of_the_library)(int);
+  static std::atomic<bool> allocates{false};
+  Pipe pipe;
+  char byte = 0;
+  aiocb first = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&first) == 0);  // starts the timer
+  const int timer = SIGRTMAX - 2;
+  struct sigaction action{};
+  CHECK(::sigaction(timer, nullptr, &action) == 0);
+  of_the_library = action.sa_handler;
+  action.sa_handler = [](int number) {
+    const std::size_t before = ::mallinfo2().uordblks;
+    of_the_library(number);
+    if (::mallinfo2().uordblks != before) allocates = true;
+  };
+  if (of_the_library != SIG_DFL) CHECK(::sigaction(timer, &action, nullptr) == 0);
+  // The reads end while nothing but the handler collects them, so that it starts the sync.
+  constexpr std::size_t size = 2U << 20;
+  constexpr std::size_t count = 8;
+  const int file = host::temporary(O_DIRECT, count * size);
+  sigset_t told;
+  sigemptyset(&told);
+  sigaddset(&told, SIGRTMIN);
+  pthread_sigmask(SIG_BLOCK, &told, nullptr);
+  std::vector<aiocb> reads;
+  for (std::size_t i = 0; i < count; ++i) {
+    reads.push_back(host::request(file, host::aligned(size), size, static_cast<off_t>(i * size)));
+  }
+  aiocb sync = host::request(file, nullptr, 0);
+  sync.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+  sync.aio_sigevent.sigev_signo = SIGRTMIN;
+  for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
+  CHECK(aio_fsync(O_SYNC, &sync) == 0);
+  host::end_in_time();
+  while (::sigwaitinfo(&told, nullptr) != SIGRTMIN) CHECK(errno == EINTR);
+  CHECK(host::finish(sync) == 0);
+  for (aiocb& each : reads) CHECK(host::finish(each) == static_cast<ssize_t>(size));
+  CHECK(!allocates);
+  CHECK(::write(pipe.in(), "t", 1) == 1 && host::finish(first) == 1);
 }

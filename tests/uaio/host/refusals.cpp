@@ -1,5 +1,5 @@
-// Direct requests that the kernel rejects late: a device may find out that it would have to wait
-// long after the request was started.
+// The kernel's calls seen and refused within the library. Direct requests that the kernel rejects
+// late: a device may find out that it would have to wait long after the request was started.
 #include <dlfcn.h>
 #include <linux/aio_abi.h>
 #include <stdarg.h>
@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "host.hpp"
 
@@ -14,6 +15,10 @@ namespace {
 
 enum class Submits { to_the_kernel, held, refused };
 std::atomic<Submits> submits{Submits::to_the_kernel};
+
+/// The aiocb whose start is not over, and the answer to a cancel of it.
+aiocb* is_starting;
+int answer_to_cancel;
 
 /// The kernel's struct aio_ring (fs/aio.c), and the held slots.
 struct Ring {
@@ -49,6 +54,10 @@ long our_syscall(long number, ...) {
   long a[6];
   for (long& each : a) each = va_arg(list, long);
   va_end(list);
+  if (number == SYS_sendmsg && is_starting != nullptr) {
+    aiocb& block = *std::exchange(is_starting, nullptr);
+    if (aio_error(&block) == EINPROGRESS) answer_to_cancel = aio_cancel(block.aio_fildes, &block);
+  }
   if (number == SYS_io_submit && submits == Submits::held) {
     ring = reinterpret_cast<Ring*>(a[0]);
     held = *reinterpret_cast<iocb**>(a[2]);
@@ -81,4 +90,18 @@ HOST_CASE(sync_waits_for_what_the_kernel_gives_back_late, "order") {
   CHECK(aio_error(&write) == 0);
   CHECK(host::finish(write) == static_cast<ssize_t>(size) && host::finish(sync) == 0);
   CHECK(host::finish(read) == 4'096);
+}
+// As in a handler that has interrupted the start.
+HOST_CASE(cancel_while_a_request_is_started, "answers") {
+  host::Pipe pipe;
+  char byte = 0;
+  for (int i = 0; i < 3; ++i) {
+    aiocb read = host::request(pipe.out(), &byte, 1);
+    answer_to_cancel = AIO_NOTCANCELED;
+    is_starting = &read;
+    CHECK(aio_read(&read) == 0);
+    is_starting = nullptr;
+    CHECK(answer_to_cancel == AIO_NOTCANCELED);
+    CHECK(::write(pipe.in(), "s", 1) == 1 && host::finish(read) == 1);
+  }
 }

@@ -6,6 +6,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -457,6 +458,28 @@ void sync_waits(int file, int synced) {
 
 }  // namespace
 
+namespace {
+
+constexpr std::size_t cancels_at_once = 24;
+
+void cancels_are_final(int file, int (*start)(aiocb*), void* memory, std::size_t size) {
+  std::vector<aiocb> blocks;
+  for (std::size_t i = 0; i < cancels_at_once; ++i) {
+    blocks.push_back(host::request(file, memory, size, static_cast<off_t>(i * size)));
+  }
+  for (aiocb& each : blocks) CHECK(start(&each) == 0);
+  std::vector<int> answers;
+  for (aiocb& each : blocks) answers.push_back(aio_cancel(file, &each));
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    host::wait_for(blocks[i]);
+    const bool cancelled = answers[i] == AIO_CANCELED;
+    CHECK(cancelled == (aio_error(&blocks[i]) == ECANCELED));
+    CHECK(aio_return(&blocks[i]) == (cancelled ? -1 : static_cast<ssize_t>(size)));
+  }
+}
+
+}  // namespace
+
 HOST_CASE(cancel_agrees_with_error, "answers") {
   Pipe pipe;
   char byte = 0;
@@ -491,19 +514,18 @@ HOST_CASE(cancel_agrees_with_error, "answers") {
     host::finish(read);
     return answer != AIO_ALLDONE;
   });
-  // Those in the queue of an engine. The answer is final.
-  const int synced = host::temporary(O_DSYNC);
-  std::vector<aiocb> writes;
-  for (int i = 0; i < 24; ++i) {
-    writes.push_back(host::request(synced, memory, 1U << 20, i * (off_t{1} << 20)));
-  }
-  for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
-  std::vector<int> answers;
-  for (aiocb& each : writes) answers.push_back(aio_cancel(synced, &each));
-  for (std::size_t i = 0; i < writes.size(); ++i) {
-    host::wait_for(writes[i]);
-    CHECK((answers[i] == AIO_CANCELED) == (aio_error(&writes[i]) == ECANCELED));
-    CHECK(aio_return(&writes[i]) == (answers[i] == AIO_CANCELED ? -1 : 1 << 20));
+  // Those in the queue of an engine.
+  cancels_are_final(host::temporary(O_DSYNC), aio_write, memory, 1U << 20);
+}
+// A file in memory has no device; neither has one of a network, or one that a process serves.
+HOST_CASE(cancel_of_a_file_in_memory_is_final, "answers") {
+  constexpr std::size_t size = 4U << 20;
+  const int file = ::memfd_create("uaio-host", MFD_CLOEXEC);
+  CHECK(file >= 0 && ::ftruncate(file, size * cancels_at_once) == 0);
+  void* const memory = host::aligned(size);
+  for (int i = 0; i < 4; ++i) {
+    cancels_are_final(file, aio_write, memory, size);
+    cancels_are_final(file, aio_read, memory, size);
   }
 }
 HOST_CASE(sync_waits_for_direct_writes, "order") {

@@ -11,6 +11,7 @@
 #include <future>
 #include <thread>
 
+#include "../../support/no_signalfd.hpp"
 #include "baton/proactor.hpp"
 #include "baton/registry.hpp"
 #include "driver.hpp"
@@ -123,17 +124,8 @@ TEST(Sigwait, a_thread_of_a_later_block_of_the_list_is_seen) {
   EXPECT_GE(blocks, 4U) << "itself, its parent, the first thread and this one";
 }
 
-std::atomic<bool> no_signalfd{false};
-
 TEST(Sigwait, without_a_descriptor_the_mask_is_as_it_was) {
-  static const os::System system = [] {
-    os::System made = os::real_system();
-    made.signalfd = [](int fd, const sigset_t* set, int flags) {
-      if (no_signalfd) return errno = EMFILE, -1;
-      return os::real_system().signalfd(fd, set, flags);
-    };
-    return made;
-  }();
+  const os::System& system = without_signalfd();
   const int number = SIGRTMIN + 6;
   no_signalfd = true;
   const auto refused = engines::posix_aio::open_sigwait(system, number);
