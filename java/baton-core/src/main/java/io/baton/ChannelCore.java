@@ -6,6 +6,7 @@ import io.baton.spi.Transfer;
 import java.io.IOException;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.ClosedChannelException;
+import java.nio.channels.UnsupportedAddressTypeException;
 
 /**
  * A channel as its lane sees it: the life of an operation from its start to its handler.
@@ -225,7 +226,7 @@ final class ChannelCore {
   /** Adds the result of a transfer. True if the operation needs another one. */
   private boolean advance(Operation operation, ChannelTransfer transfer) {
     if (transfer.wasCancelled || transfer.error != null) {
-      operation.error = transfer.wasCancelled ? operation.endEarly : transfer.error;
+      operation.error = transfer.wasCancelled ? operation.endEarly : why(transfer);
       return false;
     }
     try {
@@ -247,6 +248,12 @@ final class ChannelCore {
       accept.connection = transfer.connection;
     }
     return false;
+  }
+
+  private static Throwable why(ChannelTransfer transfer) {
+    return transfer.error instanceof UnsupportedAddressTypeException e && transfer.address() != null
+        ? Check.wrongAddress(transfer.address(), "remote", e)
+        : transfer.error;
   }
 
   private void done(Operation operation) {
