@@ -300,8 +300,9 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Connects a stream: {@link AsynchHandler#onConnectCompleted}. Writes may be started at once;
-   * they wait for it.
+   * Connects a stream: {@link AsynchHandler#onConnectCompleted}. Reads and writes may be started at
+   * once; they wait for it. A channel whose connect has failed, was cancelled or was late can only
+   * be closed: its operations fail by a {@link java.nio.channels.ClosedChannelException}.
    *
    * @param remote the peer's address
    * @return number of the operation

@@ -34,6 +34,11 @@ final class ChannelCore {
   // Positional file operations and timers: no order among them.
   private final TaskQueue<Operation> alone = new TaskQueue<>();
 
+  // Connects that were begun and are not done; reads wait for them, and writes are behind them.
+  private int connects;
+  // Why the socket can only be closed, or null.
+  private Throwable connectFailure;
+
   private AcceptRetry acceptRetry;
   private OpClose closing;
   private boolean closeStarted;
@@ -107,6 +112,7 @@ final class ChannelCore {
     }
     operation.side = sideOf(operation);
     if (operation.side != null) {
+      connects += operation instanceof OpConnect ? 1 : 0;
       operation.side.queue.add(operation);
       startNext(operation.side);
     } else {
@@ -129,7 +135,7 @@ final class ChannelCore {
   }
 
   private void startNext(Side<?> side) {
-    while (side.current == null && !side.queue.isEmpty()) {
+    while (side.current == null && !side.queue.isEmpty() && !(side == reads && connects > 0)) {
       Operation operation = side.queue.peek();
       if (isSync(operation) && writesBefore(operation.activation)) {
         return;
@@ -145,6 +151,10 @@ final class ChannelCore {
 
   /** False if there is nothing for the engine to do: the operation is done. */
   private boolean startTransfer(Operation operation, ChannelTransfer transfer) {
+    if (connectFailure != null) {
+      operation.error = new ClosedChannelException().initCause(connectFailure);
+      return false;
+    }
     if (operation instanceof OpRead read) {
       if (read.isSatisfied()) {
         return false;
@@ -263,6 +273,10 @@ final class ChannelCore {
     } else {
       alone.remove(operation);
     }
+    if (operation instanceof OpConnect && operation.error instanceof IOException) {
+      // Cancelled or late, too. Systems and java.nio differ in what they do with the socket then.
+      connectFailure = operation.error;
+    }
     finish(operation, operation.error);
     startNext(side != null ? side : writes);
   }
@@ -277,6 +291,9 @@ final class ChannelCore {
       operation.error = e;
     }
     lane.ready.add(operation);
+    if (operation instanceof OpConnect && operation.side != null && --connects == 0) {
+      startNext(reads);
+    }
   }
 
   /** Calls the handler. */
