@@ -374,8 +374,9 @@ public final class AsynchChannel implements AutoCloseable {
    * shows whether this came in time: then its error is an {@link OperationCancelledException}.
    *
    * @param activation the number that the start returned
-   * @return true: requested; false: nothing of that number is pending. On other threads than the
-   *     lane's true may also mean that it was already complete.
+   * @return true: requested; false: nothing of that number is pending. True may also mean that it
+   *     was already complete: on other threads than the lane's, and on the lane's while a start of
+   *     another thread has not reached it.
    */
   public boolean cancel(long activation) {
     return core.cancel(activation);

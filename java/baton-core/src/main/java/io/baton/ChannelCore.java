@@ -34,11 +34,17 @@ final class ChannelCore {
   // Positional file operations and timers: no order among them.
   private final TaskQueue<Operation> alone = new TaskQueue<>();
 
+  // Operations that were begun. Numbers have no gaps, so all before number n were begun if n - 1
+  // were
+  // and n was not.
+  private long begunCount;
+
   // Connects that were begun and are not done; reads wait for them, and writes are behind them.
   private int connects;
   // Why the socket can only be closed, or null.
   private Throwable connectFailure;
 
+  private boolean outputEnded;
   private AcceptRetry acceptRetry;
   private OpClose closing;
   private boolean closeStarted;
@@ -75,7 +81,13 @@ final class ChannelCore {
 
   boolean cancel(long activation) {
     if (lane.isCurrent()) {
-      return cancelHere(activation);
+      if (cancelHere(activation)) {
+        return true;
+      }
+      if (admission.claimed() == begunCount) {
+        return false;
+      }
+      // It may have been started behind an operation of another thread, see mayBegin().
     }
     return admission.pending() > 0 && lane.submit(new Posted(lane, () -> cancelHere(activation)));
   }
@@ -88,12 +100,20 @@ final class ChannelCore {
   }
 
   private void handOver(Operation operation) {
-    if (lane.isCurrent()) {
+    if (lane.isCurrent() && mayBegin(operation)) {
       operation.begun = true;
       begin(operation);
     } else if (!lane.submit(operation)) {
       throw new AssertionError("a lane ended before its channels were closed");
     }
+  }
+
+  /**
+   * Whether nothing that another thread has started before waits in the lane's queues. Otherwise
+   * the operation goes behind it.
+   */
+  private boolean mayBegin(Operation operation) {
+    return operation instanceof OpClose || operation.activation == begunCount + 1;
   }
 
   // -- the lane's thread: from the start to the engine -------------------------------------------
@@ -103,6 +123,7 @@ final class ChannelCore {
       beginClose(close);
       return;
     }
+    begunCount++;
     if (closing != null) {
       finish(operation, new AsynchronousCloseException());
       return;
@@ -168,6 +189,10 @@ final class ChannelCore {
         shutdownOutput(write);
         return false;
       }
+      if (outputEnded) {
+        operation.error = new ClosedChannelException();
+        return false;
+      }
       transfer.prepare(
           write,
           isSync(write) ? FileWork.SYNC : FileWork.WRITE,
@@ -185,6 +210,7 @@ final class ChannelCore {
   private void shutdownOutput(OpWrite write) {
     try {
       endpoint.shutdownOutput();
+      outputEnded = true;
     } catch (IOException | RuntimeException e) {
       write.error = e;
     }
@@ -460,6 +486,7 @@ final class ChannelCore {
       OpTimeout operation = new OpTimeout(channel, kind);
       operation.activation = admission.claim();
       operation.begun = true;
+      begunCount++;
       lane.ready.add(operation);
     } catch (ChannelClosedException | LimitReachedException e) {
       // Closing, or far from idle: nothing to report.

@@ -353,6 +353,53 @@ public abstract class StreamContract extends EngineContract {
   }
 
   @Test
+  void aWriteBehindTheEndOfOutputFails() throws Exception {
+    try (Connection connection = connected(new Recorder())) {
+      AsynchFutures futures = connection.channel().futures();
+      Patience.await(futures.shutdownOutput(), "the end of output");
+      Throwable why = Patience.awaitFailure(futures.write(buffer("x")), "a write behind it");
+      // A subclass would say that the channel is closed.
+      assertEquals(ClosedChannelException.class, why.getClass());
+      Patience.await(futures.shutdownOutput(), "once more");
+    }
+  }
+
+  @Test
+  void rule3AStartOfTheLaneOvertakesNoneOfAnotherThread() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      onLane(
+          channel,
+          () -> {
+            Thread other =
+                new Thread(
+                    () -> {
+                      channel.write(buffer("a"));
+                      channel.read(ByteBuffer.allocate(1));
+                    });
+            other.start();
+            other.join();
+            channel.write(buffer("b"));
+            channel.read(ByteBuffer.allocate(2));
+            // It has not begun, and can be cancelled.
+            assertTrue(channel.cancel(channel.write(buffer("c"))));
+            channel.write(buffer("d"));
+          });
+      assertEquals("abd", new String(connection.peer().getInputStream().readNBytes(3)));
+      int cancelled = 0;
+      for (int i = 0; i < 4; i++) {
+        cancelled += recorder.next(What.WRITE).error() == null ? 0 : 1;
+      }
+      assertEquals(1, cancelled);
+      connection.peer().getOutputStream().write('x');
+      assertEquals(1, recorder.nextGood(What.READ).buffer().capacity());
+      connection.peer().getOutputStream().write('y');
+      assertEquals(2, recorder.nextGood(What.READ).buffer().capacity());
+    }
+  }
+
+  @Test
   void aListenerThatIsNotBoundAcceptsNothing() throws Exception {
     AsynchChannel listener = demultiplexor.openListener(new Recorder());
     fails(NotYetBoundException.class, listener.futures().accept(new Recorder()));
