@@ -47,6 +47,11 @@ final class Admission {
     return (state & ~CLOSED) - done;
   }
 
+  /** Operations that were ever claimed. */
+  long claimed() {
+    return state & ~CLOSED;
+  }
+
   long queuedBytes() {
     return queuedBytes;
   }

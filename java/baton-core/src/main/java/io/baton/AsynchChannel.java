@@ -125,9 +125,7 @@ public final class AsynchChannel implements AutoCloseable {
    * @return number of the operation
    */
   public long read(ByteBuffer buffer, long position) {
-    Check.writable(buffer, "buffer");
-    Check.inRange(position, 0, Long.MAX_VALUE, "position");
-    need(core.file != null, "read at a position", "a file");
+    checkReadAt(buffer, position);
     return startRead(buffer, OpRead.Until.SOMETHING, null, position, 0, null);
   }
 
@@ -193,7 +191,7 @@ public final class AsynchChannel implements AutoCloseable {
    * @return number of the operation
    */
   public long readPooled() {
-    need(core.file == null, "readPooled", "a socket");
+    checkPooled();
     return startRead(null, OpRead.Until.SOMETHING, null, -1, 0, null);
   }
 
@@ -205,7 +203,7 @@ public final class AsynchChannel implements AutoCloseable {
    */
   public long readPooled(Duration timeout) {
     long time = Check.positive(timeout, "timeout");
-    need(core.file == null, "readPooled", "a socket");
+    checkPooled();
     return startRead(null, OpRead.Until.SOMETHING, null, -1, time, null);
   }
 
@@ -243,9 +241,7 @@ public final class AsynchChannel implements AutoCloseable {
    * @return number of the operation
    */
   public long write(ByteBuffer buffer, long position) {
-    Check.readable(buffer, "buffer");
-    Check.inRange(position, 0, Long.MAX_VALUE, "position");
-    need(core.file != null, "write at a position", "a file");
+    checkWriteAt(buffer, position);
     return startWrite(buffer, null, null, position, 0, null);
   }
 
@@ -257,9 +253,7 @@ public final class AsynchChannel implements AutoCloseable {
    * @return number of the operation
    */
   public long write(ByteBuffer buffer, SocketAddress remote) {
-    Check.notNull(buffer, "buffer");
-    Check.address(remote, "remote");
-    need(is(Endpoint.Kind.DATAGRAM), "write to an address", "a datagram channel");
+    checkWriteTo(buffer, remote);
     return startWrite(buffer, null, remote, -1, 0, null);
   }
 
@@ -270,9 +264,7 @@ public final class AsynchChannel implements AutoCloseable {
    * @return number of the operation
    */
   public long write(PooledBuffer block) {
-    Check.notNull(block, "block");
-    Check.readable(block.getBuffer(), "block");
-    return startWrite(block.getBuffer(), block, null, -1, 0, null);
+    return startWrite(block, null);
   }
 
   /**
@@ -282,8 +274,7 @@ public final class AsynchChannel implements AutoCloseable {
    * @return number of the operation
    */
   public long shutdownOutput() {
-    need(is(Endpoint.Kind.STREAM), "shutdownOutput", "a stream");
-    return startWithoutBuffer(OpWrite.What.END_OF_OUTPUT);
+    return startShutdownOutput(null);
   }
 
   /**
@@ -293,8 +284,7 @@ public final class AsynchChannel implements AutoCloseable {
    * @return number of the operation
    */
   public long sync() {
-    need(core.file != null, "sync", "a file");
-    return startWithoutBuffer(OpWrite.What.SYNC);
+    return startSync(null);
   }
 
   // -- connections -------------------------------------------------------------------------------
@@ -310,8 +300,9 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Connects a stream: {@link AsynchHandler#onConnectCompleted}. Writes may be started at once;
-   * they wait for it.
+   * Connects a stream: {@link AsynchHandler#onConnectCompleted}. Reads and writes may be started at
+   * once; they wait for it. A channel whose connect has failed, was cancelled or was late can only
+   * be closed: its operations fail by a {@link java.nio.channels.ClosedChannelException}.
    *
    * @param remote the peer's address
    * @return number of the operation
@@ -341,10 +332,7 @@ public final class AsynchChannel implements AutoCloseable {
    * @return number of the operation
    */
   public long startTimer(Duration delay) {
-    // Nanosecond 0 would mean that there is no deadline.
-    long time = Math.max(1, Check.notNegative(delay, "delay"));
-    long number = core.admission.claim();
-    return core.start(new OpTimeout(this, OpTimeout.Kind.TIMER), number, time);
+    return startTimer(delay, null);
   }
 
   /**
@@ -386,8 +374,9 @@ public final class AsynchChannel implements AutoCloseable {
    * shows whether this came in time: then its error is an {@link OperationCancelledException}.
    *
    * @param activation the number that the start returned
-   * @return true: requested; false: nothing of that number is pending. On other threads than the
-   *     lane's true may also mean that it was already complete.
+   * @return true: requested; false: nothing of that number is pending. True may also mean that it
+   *     was already complete: on other threads than the lane's, and on the lane's while a start of
+   *     another thread has not reached it.
    */
   public boolean cancel(long activation) {
     return core.cancel(activation);
@@ -423,7 +412,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Reads, writes, connect, accept and close with futures.
+   * The same operations with futures.
    *
    * @return a new view of this channel
    */
@@ -566,6 +555,33 @@ public final class AsynchChannel implements AutoCloseable {
     need(is(Endpoint.Kind.STREAM) || core.file != null, "readUntil", "a stream or a file");
   }
 
+  void checkReadAt(ByteBuffer buffer, long position) {
+    Check.writable(buffer, "buffer");
+    Check.inRange(position, 0, Long.MAX_VALUE, "position");
+    need(core.file != null, "read at a position", "a file");
+  }
+
+  void checkWriteAt(ByteBuffer buffer, long position) {
+    Check.readable(buffer, "buffer");
+    Check.inRange(position, 0, Long.MAX_VALUE, "position");
+    need(core.file != null, "write at a position", "a file");
+  }
+
+  void checkReceive(ByteBuffer buffer) {
+    Check.writable(buffer, "buffer");
+    need(is(Endpoint.Kind.DATAGRAM), "receive", "a datagram channel");
+  }
+
+  void checkWriteTo(ByteBuffer buffer, SocketAddress remote) {
+    Check.notNull(buffer, "buffer");
+    Check.address(remote, "remote");
+    need(is(Endpoint.Kind.DATAGRAM), "write to an address", "a datagram channel");
+  }
+
+  void checkPooled() {
+    need(core.file == null, "readPooled", "a socket");
+  }
+
   long startRead(
       ByteBuffer buffer,
       OpRead.Until until,
@@ -621,9 +637,42 @@ public final class AsynchChannel implements AutoCloseable {
     return core.start(write, number, timeout);
   }
 
-  private long startWithoutBuffer(OpWrite.What what) {
+  long startWrite(PooledBuffer block, OperationFuture<?> future) {
+    Check.notNull(block, "block");
+    block.lend();
+    try {
+      Check.readable(block.getBuffer(), "block");
+      return startWrite(block.getBuffer(), block, null, -1, 0, future);
+    } catch (RuntimeException e) {
+      block.takeBack();
+      throw e;
+    }
+  }
+
+  long startShutdownOutput(OperationFuture<?> future) {
+    need(is(Endpoint.Kind.STREAM), "shutdownOutput", "a stream");
+    return startWithoutBuffer(OpWrite.What.END_OF_OUTPUT, future);
+  }
+
+  long startSync(OperationFuture<?> future) {
+    need(core.file != null, "sync", "a file");
+    return startWithoutBuffer(OpWrite.What.SYNC, future);
+  }
+
+  private long startWithoutBuffer(OpWrite.What what, OperationFuture<?> future) {
     long number = core.admission.claim();
-    return core.start(newWrite(what), number, 0);
+    OpWrite write = newWrite(what);
+    write.future = future;
+    return core.start(write, number, 0);
+  }
+
+  long startTimer(Duration delay, OperationFuture<?> future) {
+    // Nanosecond 0 would mean that there is no deadline.
+    long time = Math.max(1, Check.notNegative(delay, "delay"));
+    long number = core.admission.claim();
+    OpTimeout timer = new OpTimeout(this, OpTimeout.Kind.TIMER);
+    timer.future = future;
+    return core.start(timer, number, time);
   }
 
   private OpWrite newWrite(OpWrite.What what) {

@@ -14,6 +14,7 @@ final class BufferPool {
   private final TaskQueue<ChannelTransfer> waiting = new TaskQueue<>();
   private int freeCount;
   private boolean warned;
+  private boolean serving;
 
   // Written by the lane, read by any thread.
   private volatile int allocated;
@@ -39,10 +40,19 @@ final class BufferPool {
 
   void put(PooledBuffer block) {
     free[freeCount++] = block;
-    ChannelTransfer next = waiting.poll();
-    if (next != null) {
-      next.parked = false;
-      lane.start(next);
+    if (serving) {
+      // A read that found nothing gives its block back inside start(): the loop below goes on.
+      return;
+    }
+    serving = true;
+    try {
+      while (freeCount > 0 && !waiting.isEmpty()) {
+        ChannelTransfer next = waiting.poll();
+        next.parked = false;
+        lane.start(next);
+      }
+    } finally {
+      serving = false;
     }
   }
 

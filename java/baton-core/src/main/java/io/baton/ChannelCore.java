@@ -6,6 +6,7 @@ import io.baton.spi.Transfer;
 import java.io.IOException;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.ClosedChannelException;
+import java.nio.channels.UnsupportedAddressTypeException;
 
 /**
  * A channel as its lane sees it: the life of an operation from its start to its handler.
@@ -33,6 +34,17 @@ final class ChannelCore {
   // Positional file operations and timers: no order among them.
   private final TaskQueue<Operation> alone = new TaskQueue<>();
 
+  // Operations that were begun. Numbers have no gaps, so all before number n were begun if n - 1
+  // were
+  // and n was not.
+  private long begunCount;
+
+  // Connects that were begun and are not done; reads wait for them, and writes are behind them.
+  private int connects;
+  // Why the socket can only be closed, or null.
+  private Throwable connectFailure;
+
+  private boolean outputEnded;
   private AcceptRetry acceptRetry;
   private OpClose closing;
   private boolean closeStarted;
@@ -69,7 +81,13 @@ final class ChannelCore {
 
   boolean cancel(long activation) {
     if (lane.isCurrent()) {
-      return cancelHere(activation);
+      if (cancelHere(activation)) {
+        return true;
+      }
+      if (admission.claimed() == begunCount) {
+        return false;
+      }
+      // It may have been started behind an operation of another thread, see mayBegin().
     }
     return admission.pending() > 0 && lane.submit(new Posted(lane, () -> cancelHere(activation)));
   }
@@ -82,12 +100,20 @@ final class ChannelCore {
   }
 
   private void handOver(Operation operation) {
-    if (lane.isCurrent()) {
+    if (lane.isCurrent() && mayBegin(operation)) {
       operation.begun = true;
       begin(operation);
     } else if (!lane.submit(operation)) {
       throw new AssertionError("a lane ended before its channels were closed");
     }
+  }
+
+  /**
+   * Whether nothing that another thread has started before waits in the lane's queues. Otherwise
+   * the operation goes behind it.
+   */
+  private boolean mayBegin(Operation operation) {
+    return operation instanceof OpClose || operation.activation == begunCount + 1;
   }
 
   // -- the lane's thread: from the start to the engine -------------------------------------------
@@ -97,6 +123,7 @@ final class ChannelCore {
       beginClose(close);
       return;
     }
+    begunCount++;
     if (closing != null) {
       finish(operation, new AsynchronousCloseException());
       return;
@@ -106,6 +133,7 @@ final class ChannelCore {
     }
     operation.side = sideOf(operation);
     if (operation.side != null) {
+      connects += operation instanceof OpConnect ? 1 : 0;
       operation.side.queue.add(operation);
       startNext(operation.side);
     } else {
@@ -128,7 +156,7 @@ final class ChannelCore {
   }
 
   private void startNext(Side<?> side) {
-    while (side.current == null && !side.queue.isEmpty()) {
+    while (side.current == null && !side.queue.isEmpty() && !(side == reads && connects > 0)) {
       Operation operation = side.queue.peek();
       if (isSync(operation) && writesBefore(operation.activation)) {
         return;
@@ -144,6 +172,10 @@ final class ChannelCore {
 
   /** False if there is nothing for the engine to do: the operation is done. */
   private boolean startTransfer(Operation operation, ChannelTransfer transfer) {
+    if (connectFailure != null) {
+      operation.error = new ClosedChannelException().initCause(connectFailure);
+      return false;
+    }
     if (operation instanceof OpRead read) {
       if (read.isSatisfied()) {
         return false;
@@ -155,6 +187,10 @@ final class ChannelCore {
     } else if (operation instanceof OpWrite write) {
       if (write.what == OpWrite.What.END_OF_OUTPUT) {
         shutdownOutput(write);
+        return false;
+      }
+      if (outputEnded) {
+        operation.error = new ClosedChannelException();
         return false;
       }
       transfer.prepare(
@@ -174,6 +210,7 @@ final class ChannelCore {
   private void shutdownOutput(OpWrite write) {
     try {
       endpoint.shutdownOutput();
+      outputEnded = true;
     } catch (IOException | RuntimeException e) {
       write.error = e;
     }
@@ -225,7 +262,7 @@ final class ChannelCore {
   /** Adds the result of a transfer. True if the operation needs another one. */
   private boolean advance(Operation operation, ChannelTransfer transfer) {
     if (transfer.wasCancelled || transfer.error != null) {
-      operation.error = transfer.wasCancelled ? operation.endEarly : transfer.error;
+      operation.error = transfer.wasCancelled ? operation.endEarly : why(transfer);
       return false;
     }
     try {
@@ -249,12 +286,22 @@ final class ChannelCore {
     return false;
   }
 
+  private static Throwable why(ChannelTransfer transfer) {
+    return transfer.error instanceof UnsupportedAddressTypeException e && transfer.address() != null
+        ? Check.wrongAddress(transfer.address(), "remote", e)
+        : transfer.error;
+  }
+
   private void done(Operation operation) {
     Side<?> side = operation.side;
     if (side != null) {
       side.current = null;
     } else {
       alone.remove(operation);
+    }
+    if (operation instanceof OpConnect && operation.error instanceof IOException) {
+      // Cancelled or late, too. Systems and java.nio differ in what they do with the socket then.
+      connectFailure = operation.error;
     }
     finish(operation, operation.error);
     startNext(side != null ? side : writes);
@@ -270,6 +317,9 @@ final class ChannelCore {
       operation.error = e;
     }
     lane.ready.add(operation);
+    if (operation instanceof OpConnect && operation.side != null && --connects == 0) {
+      startNext(reads);
+    }
   }
 
   /** Calls the handler. */
@@ -436,6 +486,7 @@ final class ChannelCore {
       OpTimeout operation = new OpTimeout(channel, kind);
       operation.activation = admission.claim();
       operation.begun = true;
+      begunCount++;
       lane.ready.add(operation);
     } catch (ChannelClosedException | LimitReachedException e) {
       // Closing, or far from idle: nothing to report.

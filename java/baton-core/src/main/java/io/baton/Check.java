@@ -1,5 +1,6 @@
 package io.baton;
 
+import java.net.Inet4Address;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
 import java.nio.ByteBuffer;
@@ -56,11 +57,20 @@ final class Check {
   /** An address of a type that the socket does not have; java.nio does not say which. */
   static IllegalArgumentException wrongAddress(
       SocketAddress address, String name, UnsupportedAddressTypeException cause) {
-    String why =
-        address instanceof InetSocketAddress
-            ? " is of IPv6, and this Java machine has IPv4 only (java.net.preferIPv4Stack)"
-            : " is not of the internet; for a UNIX socket, give a channel of java.nio to the"
-                + " constructor of AsynchChannel";
+    String why;
+    if (!(address instanceof InetSocketAddress internet)) {
+      why =
+          " is a "
+              + address.getClass().getSimpleName()
+              + ", and this socket takes an InetSocketAddress only; for a UNIX socket, give a"
+              + " channel of java.nio to the constructor of AsynchChannel";
+    } else if (internet.getAddress() instanceof Inet4Address) {
+      why = " is of the internet, and this socket takes a UnixDomainSocketAddress only";
+    } else {
+      why =
+          " is of IPv6, and this Java machine has IPv4 only (java.net.preferIPv4Stack), or this"
+              + " socket takes a UnixDomainSocketAddress only";
+    }
     return new IllegalArgumentException(name + ": " + address + why, cause);
   }
 

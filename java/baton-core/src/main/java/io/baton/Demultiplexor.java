@@ -458,8 +458,18 @@ public final class Demultiplexor implements AutoCloseable {
     try {
       settings.exceptionHandler().accept(error);
     } catch (Throwable e) {
+      reportFailure(e);
+    }
+  }
+
+  /** Never throws: the lane goes on whatever the program's exceptions do when they are printed. */
+  private static void reportFailure(Throwable error) {
+    try {
       System.getLogger("io.baton")
-          .log(System.Logger.Level.ERROR, "the exception handler itself failed", e);
+          .log(System.Logger.Level.ERROR, "the exception handler itself failed", error);
+    } catch (Throwable e) {
+      // There is nobody left to tell.
+      return;
     }
   }
 

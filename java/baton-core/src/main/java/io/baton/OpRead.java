@@ -82,6 +82,11 @@ public final class OpRead extends Operation {
     return taken;
   }
 
+  /** For a future: the block of a pooled read, or null. */
+  PooledBuffer takeIfAny() {
+    return block == null ? null : takePooled();
+  }
+
   @Override
   void call(AsynchHandler handler) throws Exception {
     handler.onReadCompleted(this);

@@ -46,7 +46,7 @@ public final class OpWrite extends Operation {
   void settle() {
     channel.core.admission.unclaimBytes(charge);
     if (block != null) {
-      block.close();
+      block.written();
       block = null;
       buffer = null;
     }

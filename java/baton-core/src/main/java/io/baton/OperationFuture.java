@@ -1,7 +1,10 @@
 package io.baton;
 
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.Executor;
+import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.function.Supplier;
 
 /**
  * The future of an operation. Cancelling it asks for the end of the operation; the future completes
@@ -10,11 +13,19 @@ import java.util.function.Function;
 final class OperationFuture<T> extends CompletableFuture<T> {
   private final AsynchChannel channel;
   private final Function<Operation, T> result;
+  private final Consumer<T> unwanted;
   private volatile long activation;
 
+  /** For results that are only values. */
   OperationFuture(AsynchChannel channel, Function<Operation, T> result) {
+    this(channel, result, value -> {});
+  }
+
+  /** unwanted: gets a result, not null, that the program does not, because it waits no longer. */
+  OperationFuture(AsynchChannel channel, Function<Operation, T> result, Consumer<T> unwanted) {
     this.channel = channel;
     this.result = result;
+    this.unwanted = unwanted;
   }
 
   void started(long number) {
@@ -29,9 +40,9 @@ final class OperationFuture<T> extends CompletableFuture<T> {
     }
     try {
       T value = result.apply(operation);
-      if (!super.complete(value) && value instanceof AsynchChannel accepted) {
-        // The program has completed the future, for example by orTimeout: nobody gets the channel.
-        accepted.close();
+      if (!super.complete(value) && value != null) {
+        // The program has completed the future, for example by orTimeout.
+        unwanted.accept(value);
       }
     } catch (RuntimeException e) {
       super.completeExceptionally(e);
@@ -48,6 +59,13 @@ final class OperationFuture<T> extends CompletableFuture<T> {
   @Override
   public boolean completeExceptionally(Throwable why) {
     return super.completeExceptionally(why) && endOperation();
+  }
+
+  /** By the program, later. */
+  @Override
+  public CompletableFuture<T> completeAsync(Supplier<? extends T> supplier, Executor executor) {
+    super.completeAsync(supplier, executor).whenComplete((value, error) -> endOperation());
+    return this;
   }
 
   private boolean endOperation() {

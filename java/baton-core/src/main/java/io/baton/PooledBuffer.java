@@ -2,7 +2,7 @@ package io.baton;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /**
  * A block of a lane's pool that a program keeps for a while.
@@ -11,9 +11,13 @@ import java.util.concurrent.atomic.AtomicBoolean;
  * gives it back, once, by {@link #close} or {@link AsynchChannel#write(PooledBuffer)}.
  */
 public final class PooledBuffer extends Task implements AutoCloseable {
+  private static final int FREE = 0;
+  private static final int HELD = 1;
+  private static final int WITH_WRITE = 2;
+
   private final Lane lane;
   private final ByteBuffer buffer;
-  private final AtomicBoolean taken = new AtomicBoolean();
+  private final AtomicInteger state = new AtomicInteger(FREE);
 
   PooledBuffer(Lane lane, int size) {
     this.lane = lane;
@@ -27,7 +31,7 @@ public final class PooledBuffer extends Task implements AutoCloseable {
    * @throws IllegalStateException if it was given back before
    */
   public ByteBuffer getBuffer() {
-    if (!taken.get()) {
+    if (state.get() == FREE) {
       throw givenBack();
     }
     return buffer;
@@ -36,13 +40,37 @@ public final class PooledBuffer extends Task implements AutoCloseable {
   /**
    * Gives the block back to its pool.
    *
-   * @throws IllegalStateException if it was given back before
+   * @throws IllegalStateException if it was given back or to a write before
    */
   @Override
   public void close() {
-    if (!taken.getAndSet(false)) {
+    leave(FREE);
+    give();
+  }
+
+  /** To a write. Throws as {@link #close}. */
+  void lend() {
+    leave(WITH_WRITE);
+  }
+
+  /** The write was not started. */
+  void takeBack() {
+    state.set(HELD);
+  }
+
+  /** The write is complete. */
+  void written() {
+    state.set(FREE);
+    give();
+  }
+
+  private void leave(int next) {
+    if (!state.compareAndSet(HELD, next)) {
       throw givenBack();
     }
+  }
+
+  private void give() {
     if (lane.isCurrent()) {
       lane.pool.put(this);
     } else {
@@ -52,7 +80,7 @@ public final class PooledBuffer extends Task implements AutoCloseable {
   }
 
   ByteBuffer take() {
-    taken.set(true);
+    state.set(HELD);
     // The last holder may have changed its byte order.
     return buffer.clear().order(ByteOrder.BIG_ENDIAN);
   }
@@ -64,6 +92,6 @@ public final class PooledBuffer extends Task implements AutoCloseable {
 
   private static IllegalStateException givenBack() {
     return new IllegalStateException(
-        "this PooledBuffer was given back to its pool before; use it no more");
+        "this PooledBuffer was given back to its pool, or to a write, before; use it no more");
   }
 }

@@ -1,6 +1,7 @@
 package io.baton.nativeengine;
 
 import io.baton.spi.Endpoint;
+import io.baton.spi.Transfer;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -42,7 +43,9 @@ final class NativeEndpoint implements Endpoint {
   private final int descriptor;
   private volatile boolean connected;
 
-  // Of a stream. A reset takes it from the system, and then programs want to log it.
+  private volatile boolean inputShut;
+
+  // A reset takes a stream's from the system, and then programs want to log it.
   private volatile InetSocketAddress peer;
 
   // Guarded by the lock.
@@ -113,7 +116,32 @@ final class NativeEndpoint implements Endpoint {
     return family;
   }
 
-  /** A stream is connected. The lane. */
+  /** Refuses what the system permits, or answers otherwise than java.nio. The lane. */
+  void check(Transfer transfer) {
+    switch (transfer.kind()) {
+      case CONNECT -> refuse(connected);
+      case SEND -> refuse(connected && !transfer.address().equals(peer));
+      case READ, WRITE -> {
+        if (!connected) {
+          throw new NotYetConnectedException();
+        }
+      }
+      default -> {}
+    }
+  }
+
+  private static void refuse(boolean wrong) {
+    if (wrong) {
+      throw new AlreadyConnectedException();
+    }
+  }
+
+  /** Linux would go on to bring the bytes that come. */
+  boolean isInputShut() {
+    return inputShut;
+  }
+
+  /** It is connected. */
   void connected() {
     try {
       peer = ask(calls::peerName);
@@ -177,7 +205,10 @@ final class NativeEndpoint implements Endpoint {
       int length = SocketAddresses.encode(checked(remote), family, name);
       Errors.check(calls, calls.connect(descriptor, name.address(), length));
     }
-    connected = true;
+    connected();
+    if (peer == null) {
+      peer = checked(remote);
+    }
   }
 
   @Override
@@ -245,6 +276,7 @@ final class NativeEndpoint implements Endpoint {
   @Override
   public void shutdownInput() throws IOException {
     shutdown(SHUT_READ);
+    inputShut = true;
   }
 
   private synchronized void shutdown(int how) throws IOException {

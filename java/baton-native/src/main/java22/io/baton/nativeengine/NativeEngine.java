@@ -14,8 +14,10 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.net.PortUnreachableException;
 import java.nio.ByteBuffer;
 import java.nio.channels.DatagramChannel;
+import java.nio.channels.NotYetBoundException;
 import java.nio.channels.SelectableChannel;
 import java.nio.channels.ServerSocketChannel;
 import java.util.ArrayDeque;
@@ -269,9 +271,12 @@ final class NativeEngine implements Engine {
 
   private void prepare(NativeEndpoint endpoint, Request request) {
     Transfer transfer = request.transfer;
+    endpoint.check(transfer);
     switch (transfer.kind()) {
       case READ, RECEIVE -> {
-        if (transfer.pooled()) {
+        if (endpoint.isInputShut()) {
+          finish(request).completed(-1);
+        } else if (transfer.pooled()) {
           waitUntilReadable(request);
         } else {
           startBytes(endpoint, request, transfer.buffer());
@@ -556,6 +561,8 @@ final class NativeEngine implements Engine {
     } else if (answer == -Errors.AGAIN) {
       // The peer has given up, or another process was faster.
       waitUntilReadable(request);
+    } else if (answer == -Errors.INVALID) {
+      finish(request).failed(new NotYetBoundException());
     } else {
       fail(request, -answer);
     }
@@ -601,7 +608,12 @@ final class NativeEngine implements Engine {
   }
 
   private void fail(Request request, int error) {
-    finish(request).failed(Errors.of(calls, error));
+    boolean datagram = request.transfer.endpoint().kind() == Endpoint.Kind.DATAGRAM;
+    finish(request)
+        .failed(
+            datagram && error == Errors.REFUSED
+                ? new PortUnreachableException(Errors.text(calls, error))
+                : Errors.of(calls, error));
   }
 
   /** Frees the request's memory; its transfer is to be completed, or is parked. */

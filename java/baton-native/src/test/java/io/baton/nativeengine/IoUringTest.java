@@ -6,6 +6,7 @@ import io.baton.test.CancelContract;
 import io.baton.test.DatagramContract;
 import io.baton.test.EngineWords;
 import io.baton.test.FileContract;
+import io.baton.test.FuturesContract;
 import io.baton.test.HandlerContract;
 import io.baton.test.LimitsContract;
 import io.baton.test.LoadContract;
@@ -26,6 +27,9 @@ class IoUringTest {
 
   @Nested
   class Handlers extends HandlerContract {}
+
+  @Nested
+  class Futures extends FuturesContract {}
 
   @Nested
   class Times extends TimeContract {}

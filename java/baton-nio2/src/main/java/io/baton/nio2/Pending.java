@@ -76,7 +76,7 @@ class Pending<V, A> implements Runnable {
     if (error instanceof OperationTimedOutException) {
       return new InterruptedByTimeoutException();
     }
-    if (error instanceof UnsupportedAddressTypeException type) {
+    if (error.getCause() instanceof UnsupportedAddressTypeException type) {
       return Check.noFamily(type);
     }
     return error instanceof ChannelClosedException ? new ClosedChannelException() : error;

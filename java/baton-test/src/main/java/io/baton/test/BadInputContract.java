@@ -1,6 +1,7 @@
 package io.baton.test;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -117,6 +118,15 @@ public abstract class BadInputContract extends EngineContract {
     isWrong("local", () -> demultiplexor.datagram(unix, handler));
     isWrong("local", () -> stream.bind(unix));
     isWrong("remote", () -> datagram.connectDatagram(unix));
+    // The socket decides on it, so these complete by the error.
+    isNamed(unix, Patience.awaitFailure(stream.futures().connect(unix), "the connect"));
+    isNamed(unix, Patience.awaitFailure(datagram.futures().write(EMPTY, unix), "the write"));
+  }
+
+  private static void isNamed(SocketAddress address, Throwable refused) {
+    assertInstanceOf(IllegalArgumentException.class, refused);
+    String text = refused.getMessage();
+    assertTrue(text.startsWith("remote: " + address) && text.contains("InetSocketAddress"), text);
   }
 
   @Test

@@ -2,17 +2,23 @@ package io.baton.test;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 
 import io.baton.AsynchChannel;
+import io.baton.AsynchFutures;
 import io.baton.test.Completion.What;
 import java.io.IOException;
 import java.net.DatagramPacket;
 import java.net.DatagramSocket;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.PortUnreachableException;
+import java.net.SocketAddress;
 import java.nio.ByteBuffer;
+import java.nio.channels.AlreadyConnectedException;
 import java.nio.channels.AsynchronousCloseException;
+import java.nio.channels.NotYetConnectedException;
 import org.junit.jupiter.api.Test;
 
 /** Datagrams: rule 3. */
@@ -105,6 +111,38 @@ public abstract class DatagramContract extends EngineContract {
       recorder.nextFailed(What.READ, AsynchronousCloseException.class);
       recorder.next(What.CLOSED);
     }
+  }
+
+  @Test
+  void aFixedPeerIsTheOnlyOne() throws Exception {
+    AsynchChannel channel = demultiplexor.datagram(loopback(), new Recorder());
+    AsynchFutures futures = channel.futures();
+    assertInstanceOf(
+        NotYetConnectedException.class,
+        Patience.awaitFailure(futures.write(buffer("x")), "a write without an address"));
+    try (DatagramSocket peer = peer();
+        DatagramSocket other = peer()) {
+      channel.connectDatagram(peer.getLocalSocketAddress());
+      assertInstanceOf(
+          AlreadyConnectedException.class,
+          Patience.awaitFailure(
+              futures.write(buffer("x"), other.getLocalSocketAddress()), "a write to another"));
+      Patience.await(futures.write(buffer("y"), peer.getLocalSocketAddress()), "a write");
+      assertArrayEquals(bytes("y"), receive(peer));
+    }
+  }
+
+  @Test
+  void aFixedPeerThatIsNotThereFailsTheRead() throws Exception {
+    AsynchChannel channel = demultiplexor.datagram(loopback(), new Recorder());
+    SocketAddress nobody;
+    try (DatagramSocket peer = peer()) {
+      nobody = peer.getLocalSocketAddress();
+    }
+    channel.connectDatagram(nobody);
+    var read = channel.futures().read(ByteBuffer.allocate(1));
+    Patience.await(channel.futures().write(buffer("x")), "a write");
+    assertInstanceOf(PortUnreachableException.class, Patience.awaitFailure(read, "the read"));
   }
 
   private static DatagramSocket peer() throws IOException {

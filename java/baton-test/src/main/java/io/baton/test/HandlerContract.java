@@ -10,6 +10,7 @@ import io.baton.AsynchChannel;
 import io.baton.AsynchHandler;
 import io.baton.CloseReason;
 import io.baton.Demultiplexor;
+import io.baton.DemultiplexorBuilder;
 import io.baton.OpClose;
 import io.baton.OpRead;
 import io.baton.OperationCancelledException;
@@ -58,6 +59,42 @@ public abstract class HandlerContract extends EngineContract {
         good.peer().getOutputStream().write('a');
         quiet.nextGood(What.READ);
       }
+    }
+  }
+
+  @Test
+  void rule7AnExceptionThatCannotBePrintedEndsNoLane() throws Exception {
+    RuntimeException nasty =
+        new RuntimeException() {
+          private static final long serialVersionUID = 1;
+
+          @Override
+          public String getMessage() {
+            throw this;
+          }
+        };
+    Recorder recorder =
+        new Recorder() {
+          @Override
+          public void onReadCompleted(OpRead opRead) {
+            throw nasty;
+          }
+        };
+    DemultiplexorBuilder printing =
+        builder()
+            .threads(1)
+            .exceptionHandler(
+                error -> {
+                  throw nasty;
+                });
+    try (Demultiplexor one = printing.open();
+        Connection connection = connected(one, recorder)) {
+      connection.channel().read(ByteBuffer.allocate(1));
+      connection.peer().getOutputStream().write('a');
+      assertEquals(CloseReason.HANDLER_FAILED, recorder.next(What.CLOSED).reason());
+      CompletableFuture<Void> next = new CompletableFuture<>();
+      one.post(() -> next.complete(null));
+      Patience.await(next, "the next task of the lane");
     }
   }
 

@@ -6,11 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.baton.AsynchChannel;
+import io.baton.ChannelClosedException;
 import io.baton.Demultiplexor;
 import io.baton.OpRead;
 import io.baton.OperationCancelledException;
 import io.baton.PooledBuffer;
 import io.baton.test.Completion.What;
+import java.net.DatagramPacket;
+import java.net.DatagramSocket;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
@@ -24,6 +27,8 @@ import org.junit.jupiter.api.Test;
 
 /** Reads whose buffer comes from a pool when data is there. */
 public abstract class PooledContract extends EngineContract {
+  /** More than one stack has room for, and fewer than the usual limit of descriptors. */
+  private static final int MANY = 4_000;
 
   /** Keeps the block of every read. */
   private static final class Keeper extends Recorder {
@@ -189,6 +194,73 @@ public abstract class PooledContract extends EngineContract {
       assertEquals(2, small.getPooledBuffers());
       for (Connection connection : connections) {
         connection.close();
+      }
+    }
+  }
+
+  @Test
+  void aBlockThatIsBeingWrittenIsNotTheProgramsAnyMore() throws Exception {
+    Keeper keeper = new Keeper();
+    try (Connection connection = connected(keeper)) {
+      AsynchChannel channel = connection.channel();
+      channel.readPooled();
+      connection.peer().getOutputStream().write('a');
+      keeper.nextGood(What.READ);
+      PooledBuffer block = keeper.kept.take();
+      // On the lane, so that the write is not complete before.
+      onLane(
+          channel,
+          () -> {
+            channel.write(block);
+            assertThrows(IllegalStateException.class, block::close);
+            assertThrows(IllegalStateException.class, () -> channel.write(block));
+            assertThrows(IllegalStateException.class, () -> channel.futures().write(block));
+          });
+      keeper.nextGood(What.WRITE);
+      assertThrows(IllegalStateException.class, block::close);
+      assertEquals(0, channel.getQueuedBytes());
+      assertEquals('a', connection.peer().getInputStream().read());
+      // A refused write leaves the block with the program.
+      channel.readPooled();
+      connection.peer().getOutputStream().write('b');
+      keeper.nextGood(What.READ);
+      PooledBuffer kept = keeper.kept.take();
+      channel.close();
+      assertThrows(ChannelClosedException.class, () -> channel.write(kept));
+      kept.close();
+      assertEquals(1, demultiplexor.getPooledBuffers());
+      keeper.next(What.CLOSED);
+    }
+  }
+
+  @Test
+  void manyReadsThatWaitForOneBlockAreTriedInTurn() throws Exception {
+    try (Demultiplexor small = builder().threads(1).pooledBuffersMax(1).open()) {
+      Keeper keeper = new Keeper();
+      AsynchChannel[] idle = new AsynchChannel[MANY];
+      try (Connection connection = connected(small, keeper)) {
+        AsynchChannel channel = connection.channel();
+        channel.readPooled();
+        connection.peer().getOutputStream().write('a');
+        keeper.nextGood(What.READ);
+        // A datagram channel needs one descriptor.
+        Recorder recorder = new Recorder();
+        for (int i = 0; i < MANY; i++) {
+          idle[i] = small.datagram(loopback(), recorder);
+          idle[i].readPooled();
+        }
+        onLane(channel, () -> {});
+        channel.readPooled();
+        connection.peer().getOutputStream().write('b');
+        keeper.kept.take().close();
+        assertEquals("b", keeper.nextGood(What.READ).text());
+        keeper.kept.take().close();
+        try (DatagramSocket peer = new DatagramSocket()) {
+          for (AsynchChannel one : List.of(idle[0], idle[MANY - 1])) {
+            peer.send(new DatagramPacket(bytes("x"), 1, address(one)));
+            assertEquals("x", recorder.nextGood(What.READ).text());
+          }
+        }
       }
     }
   }

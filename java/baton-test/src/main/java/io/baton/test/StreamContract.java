@@ -3,17 +3,20 @@ package io.baton.test;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.baton.AsynchChannel;
+import io.baton.AsynchFutures;
 import io.baton.DelimiterNotFoundException;
 import io.baton.OpRead;
 import io.baton.OpWrite;
 import io.baton.test.Completion.What;
 import java.io.EOFException;
 import java.io.IOException;
+import java.net.ConnectException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
@@ -21,8 +24,14 @@ import java.net.Socket;
 import java.net.SocketAddress;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
+import java.nio.channels.AlreadyConnectedException;
+import java.nio.channels.ClosedChannelException;
+import java.nio.channels.NotYetBoundException;
+import java.nio.channels.NotYetConnectedException;
+import java.util.ArrayList;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
 /** Connections: rules 1 to 4. */
@@ -286,6 +295,121 @@ public abstract class StreamContract extends EngineContract {
   }
 
   @Test
+  void readsAndWritesWaitForTheConnect() throws Exception {
+    AsynchChannel listener = demultiplexor.listen(loopback(), new Recorder());
+    var accepted = listener.futures().accept(new Recorder());
+    AsynchChannel client = demultiplexor.openStream(new Recorder());
+    var connect = new AtomicReference<CompletableFuture<Void>>();
+    var reads = new ArrayList<CompletableFuture<?>>();
+    // On the lane, so that the engine has both before either can be done.
+    onLane(
+        client,
+        () -> {
+          connect.set(client.futures().connect(address(listener)));
+          reads.add(client.futures().read(ByteBuffer.allocate(1)));
+          reads.add(client.futures().readPooled());
+          reads.add(client.futures().write(buffer("x")));
+        });
+    Patience.await(connect.get(), "the connect");
+    AsynchFutures server = Patience.await(accepted, "the accept").futures();
+    assertEquals(1, Patience.await(server.read(ByteBuffer.allocate(9)), "the write"));
+    Patience.await(server.write(buffer("ab")), "the answer");
+    for (CompletableFuture<?> one : reads) {
+      Patience.await(one, "a read or the write");
+    }
+  }
+
+  @Test
+  void aStreamThatIsNotConnectedMovesNothing() throws Exception {
+    AsynchFutures futures = demultiplexor.openStream(new Recorder()).futures();
+    fails(NotYetConnectedException.class, futures.read(ByteBuffer.allocate(1)));
+    fails(NotYetConnectedException.class, futures.readPooled());
+    fails(NotYetConnectedException.class, futures.write(buffer("x")));
+    fails(NotYetConnectedException.class, futures.shutdownOutput());
+    AsynchChannel listener = demultiplexor.listen(loopback(), new Recorder());
+    Patience.await(futures.connect(address(listener)), "the connect");
+    fails(AlreadyConnectedException.class, futures.connect(address(listener)));
+    assertEquals(1, Patience.await(futures.write(buffer("x")), "the write"));
+  }
+
+  @Test
+  void aStreamWhoseConnectHasFailedCanOnlyBeClosed() throws Exception {
+    AsynchChannel nobody = demultiplexor.listen(loopback(), new Recorder());
+    InetSocketAddress address = address(nobody);
+    Patience.await(nobody.futures().close(), "the close");
+    AsynchChannel listener = demultiplexor.listen(loopback(), new Recorder());
+    AsynchChannel channel = demultiplexor.openStream(new Recorder());
+    AsynchFutures futures = channel.futures();
+    var connect = futures.connect(address);
+    var write = futures.write(buffer("x"));
+    var read = futures.read(ByteBuffer.allocate(1));
+    fails(ConnectException.class, connect);
+    fails(ClosedChannelException.class, write);
+    fails(ClosedChannelException.class, read);
+    fails(ClosedChannelException.class, futures.connect(address(listener)));
+    assertTrue(channel.isOpen());
+    assertEquals(0, channel.getQueuedBytes());
+    Patience.await(futures.close(), "the close");
+  }
+
+  @Test
+  void aWriteBehindTheEndOfOutputFails() throws Exception {
+    try (Connection connection = connected(new Recorder())) {
+      AsynchFutures futures = connection.channel().futures();
+      Patience.await(futures.shutdownOutput(), "the end of output");
+      Throwable why = Patience.awaitFailure(futures.write(buffer("x")), "a write behind it");
+      // A subclass would say that the channel is closed.
+      assertEquals(ClosedChannelException.class, why.getClass());
+      Patience.await(futures.shutdownOutput(), "once more");
+    }
+  }
+
+  @Test
+  void rule3AStartOfTheLaneOvertakesNoneOfAnotherThread() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      onLane(
+          channel,
+          () -> {
+            Thread other =
+                new Thread(
+                    () -> {
+                      channel.write(buffer("a"));
+                      channel.read(ByteBuffer.allocate(1));
+                    });
+            other.start();
+            other.join();
+            channel.write(buffer("b"));
+            channel.read(ByteBuffer.allocate(2));
+            // It has not begun, and can be cancelled.
+            assertTrue(channel.cancel(channel.write(buffer("c"))));
+            channel.write(buffer("d"));
+          });
+      assertEquals("abd", new String(connection.peer().getInputStream().readNBytes(3)));
+      int cancelled = 0;
+      for (int i = 0; i < 4; i++) {
+        cancelled += recorder.next(What.WRITE).error() == null ? 0 : 1;
+      }
+      assertEquals(1, cancelled);
+      connection.peer().getOutputStream().write('x');
+      assertEquals(1, recorder.nextGood(What.READ).buffer().capacity());
+      connection.peer().getOutputStream().write('y');
+      assertEquals(2, recorder.nextGood(What.READ).buffer().capacity());
+    }
+  }
+
+  @Test
+  void aListenerThatIsNotBoundAcceptsNothing() throws Exception {
+    AsynchChannel listener = demultiplexor.openListener(new Recorder());
+    fails(NotYetBoundException.class, listener.futures().accept(new Recorder()));
+  }
+
+  private static void fails(Class<? extends Throwable> type, CompletableFuture<?> future) {
+    assertInstanceOf(type, Patience.awaitFailure(future, type.getSimpleName()));
+  }
+
+  @Test
   void optionsAndHalvesOfASocket() throws Exception {
     Recorder recorder = new Recorder();
     try (Connection connection = connected(recorder)) {
@@ -293,8 +417,14 @@ public abstract class StreamContract extends EngineContract {
       channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
       assertTrue(channel.getOption(StandardSocketOptions.TCP_NODELAY));
       assertTrue(channel.supportedOptions().contains(StandardSocketOptions.SO_KEEPALIVE));
+      connection.peer().getOutputStream().write('a');
+      channel.readPooled();
+      recorder.nextGood(What.READ);
+      connection.peer().getOutputStream().write('b');
       channel.shutdownInput();
       channel.read(ByteBuffer.allocate(10));
+      assertEquals(0, recorder.nextGood(What.READ).bytes());
+      channel.readPooled();
       assertEquals(0, recorder.nextGood(What.READ).bytes());
     }
   }

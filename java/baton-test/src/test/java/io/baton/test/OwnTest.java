@@ -16,6 +16,9 @@ class OwnTest {
   class Handlers extends HandlerContract {}
 
   @Nested
+  class Futures extends FuturesContract {}
+
+  @Nested
   class Times extends TimeContract {}
 
   @Nested
