@@ -269,7 +269,7 @@ final class ChannelCore {
       // As in advance().
       operation.error = e;
     }
-    lane.ready.add(operation);
+    (operation instanceof OpAccept ? lane.accepts : lane.ready).add(operation);
   }
 
   /** Calls the handler. */
