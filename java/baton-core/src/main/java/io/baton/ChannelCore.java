@@ -316,7 +316,7 @@ final class ChannelCore {
       // As in advance().
       operation.error = e;
     }
-    lane.ready.add(operation);
+    (operation instanceof OpAccept ? lane.accepts : lane.ready).add(operation);
     if (operation instanceof OpConnect && operation.side != null && --connects == 0) {
       startNext(reads);
     }

@@ -187,7 +187,7 @@ final class ChannelTransfer extends Task implements Transfer {
     moved = bytes;
     restoreLimit();
     inFlight = false;
-    core.lane.ready.add(this);
+    (kind == Kind.ACCEPT ? core.lane.accepts : core.lane.ready).add(this);
   }
 
   @Override

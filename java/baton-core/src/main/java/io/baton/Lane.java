@@ -21,6 +21,10 @@ final class Lane implements Runnable {
   // a read, then a write, then a read. Polling in between would find sockets ready whose next
   // operation has not started yet.
   private static final int BATCH = 256;
+
+  // Connections to accept before other handlers run. A server that starts an accept in the handler
+  // of the last one would otherwise accept one connection for each round through all its sessions.
+  private static final int ACCEPT_BATCH = 64;
   private static final VarHandle ASLEEP;
 
   static {
@@ -33,6 +37,10 @@ final class Lane implements Runnable {
 
   final Demultiplexor demultiplexor;
   final TaskQueue<Task> ready = new TaskQueue<>();
+
+  /** Completed accepts, and their handlers. They have their own share of a turn. */
+  final TaskQueue<Task> accepts = new TaskQueue<>();
+
   final TimerHeap timers = new TimerHeap();
   final BufferPool pool;
 
@@ -139,12 +147,14 @@ final class Lane implements Runnable {
     if (!timers.isEmpty()) {
       expire();
     }
-    runReady(outermost);
+    // An accept is two tasks: its transfer, and its handler.
+    run(accepts, 2 * ACCEPT_BATCH, outermost);
+    run(ready, BATCH, outermost);
   }
 
-  private void runReady(boolean outermost) {
-    for (int i = 0; i < BATCH; i++) {
-      Task task = ready.poll();
+  private void run(TaskQueue<Task> queue, int most, boolean outermost) {
+    for (int i = 0; i < most; i++) {
+      Task task = queue.poll();
       if (task == null) {
         break;
       }
@@ -168,7 +178,7 @@ final class Lane implements Runnable {
   }
 
   private void await() {
-    boolean mayWait = ready.isEmpty();
+    boolean mayWait = ready.isEmpty() && accepts.isEmpty();
     if (mayWait) {
       asleep = true;
       mayWait = inbox.isEmpty();

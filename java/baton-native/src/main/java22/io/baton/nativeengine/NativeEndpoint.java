@@ -37,6 +37,9 @@ final class NativeEndpoint implements Endpoint {
   /** For the lane: 0 while no engine has started it, and after its close. */
   long handle;
 
+  /** For the lane: the last accept found a connection, so the next one may, too. */
+  boolean mayHaveConnections;
+
   private final NativeCalls calls;
   private final Kind kind;
   private final int family;

@@ -194,12 +194,20 @@ class FailingCallsTest extends EngineContract {
     plainClient(listener).close();
     recorder.nextGood(What.ACCEPT);
     assertEquals(1, demultiplexor.getAcceptBackOffs());
+    // The next one is tried first, and waits if there is no connection.
+    calls.failNext("accept", -Errors.AGAIN);
+    listener.accept();
+    onLane(listener, () -> assertTrue(calls.allFailed()));
     // The peer has closed: there is nothing to accept, and the accept stays pending.
     calls.failNext("accept", -Errors.AGAIN);
+    plainClient(listener).close();
+    recorder.nextGood(What.ACCEPT);
+    // The error of a first try is put off like any other one.
+    calls.failNext("accept", -NO_DESCRIPTORS);
     listener.accept();
     plainClient(listener).close();
     recorder.nextGood(What.ACCEPT);
-    assertEquals(1, demultiplexor.getAcceptBackOffs());
+    assertEquals(2, demultiplexor.getAcceptBackOffs());
   }
 
   @Test

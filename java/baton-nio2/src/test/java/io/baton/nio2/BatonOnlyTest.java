@@ -11,10 +11,13 @@ import io.baton.test.ChildJvm;
 import io.baton.test.Patience;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.Socket;
 import java.net.SocketAddress;
 import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousChannelGroup;
+import java.nio.channels.AsynchronousServerSocketChannel;
 import java.nio.channels.AsynchronousSocketChannel;
+import java.nio.channels.CompletionHandler;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.AbstractExecutorService;
@@ -32,6 +35,8 @@ import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
@@ -85,6 +90,82 @@ class BatonOnlyTest extends Nio2Contract {
     assertEquals(2, bytes);
     assertEquals(1, putOff.await("the other read"));
     assertEquals(List.of("handler done, other false"), order);
+  }
+
+  /** Reads one byte after the other. */
+  private static final class Reader implements CompletionHandler<Integer, Object> {
+    private final AsynchronousSocketChannel channel;
+    private final Runnable told;
+    private final ByteBuffer room = ByteBuffer.allocate(1);
+
+    Reader(AsynchronousSocketChannel channel, Runnable told) {
+      this.channel = channel;
+      this.told = told;
+    }
+
+    void read() {
+      channel.read(room.clear(), null, this);
+    }
+
+    @Override
+    public void completed(Integer bytes, Object attachment) {
+      told.run();
+      read();
+    }
+
+    @Override
+    public void failed(Throwable error, Object attachment) {
+      // The test is over.
+    }
+  }
+
+  @Test
+  void connectionsThatWaitAreAcceptedBesideBusySessions() throws Exception {
+    int sessions = 64;
+    int connections = 100;
+    AsynchronousChannelGroup group = fixed(1);
+    AsynchronousServerSocketChannel listener = listen(group);
+    InetSocketAddress address = (InetSocketAddress) listener.getLocalAddress();
+    for (int i = 0; i < connections; i++) {
+      closeLater(new Socket(address.getAddress(), address.getPort()));
+    }
+    CountDownLatch accepted = new CountDownLatch(connections);
+    AtomicInteger reads = new AtomicInteger();
+    AtomicInteger readsUntilLast = new AtomicInteger();
+    CompletionHandler<AsynchronousSocketChannel, Object> accepting =
+        new CompletionHandler<>() {
+          @Override
+          public void completed(AsynchronousSocketChannel connection, Object attachment) {
+            closeLater(connection);
+            listener.accept(null, this);
+            readsUntilLast.set(reads.get());
+            accepted.countDown();
+          }
+
+          @Override
+          public void failed(Throwable error, Object attachment) {
+            // The test is over.
+          }
+        };
+    AtomicInteger busy = new AtomicInteger();
+    for (int i = 0; i < sessions; i++) {
+      Pair pair = pair(group);
+      writeAll(pair.near(), ByteBuffer.allocate(16 << 10));
+      AtomicBoolean isBusy = new AtomicBoolean();
+      Runnable told =
+          () -> {
+            reads.incrementAndGet();
+            if (isBusy.compareAndSet(false, true) && busy.incrementAndGet() == sessions) {
+              reads.set(0);
+              listener.accept(null, accepting);
+            }
+          };
+      new Reader(pair.far(), told).read();
+    }
+    Patience.await(accepted, "the last connection that waited");
+    assertTrue(
+        readsUntilLast.get() <= 10 * connections,
+        () -> readsUntilLast + " reads before the last of " + connections + " connections");
   }
 
   @Test

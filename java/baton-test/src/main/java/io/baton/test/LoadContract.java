@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.baton.AsynchChannel;
 import io.baton.AsynchHandler;
 import io.baton.ChannelClosedException;
+import io.baton.Demultiplexor;
 import io.baton.OpAccept;
 import io.baton.OpRead;
 import io.baton.OpWrite;
@@ -206,6 +207,101 @@ public abstract class LoadContract extends EngineContract {
     for (Socket one : slow) {
       one.close();
     }
+  }
+
+  // Every system lets so many connections wait for an accept.
+  private static final int WAITING = 100;
+  private static final int SESSIONS = 64;
+
+  /** A listener and busy sessions on one lane. */
+  private static final class Crowd {
+    final CountDownLatch accepted = new CountDownLatch(WAITING);
+    AsynchChannel listener;
+
+    // For the lane's thread.
+    private int busy;
+    private int reads;
+    private int readsUntilLast;
+    private int inARow;
+    private int longestRow;
+
+    /** Accepts what waits. */
+    final class Accepting implements AsynchHandler {
+      @Override
+      public void onAcceptCompleted(OpAccept opAccept) throws IOException {
+        if (opAccept.getError() == null) {
+          opAccept.open(new AsynchHandler() {});
+          longestRow = Math.max(longestRow, ++inARow);
+          readsUntilLast = reads;
+          listener.accept();
+          accepted.countDown();
+        }
+      }
+    }
+
+    /** Reads the bytes of its peer one by one, so that it always has something to do. */
+    final class Session extends Recorder {
+      private final ByteBuffer room = ByteBuffer.allocate(1);
+      private boolean isBusy;
+
+      @Override
+      public void onReadCompleted(OpRead opRead) {
+        if (opRead.getError() != null) {
+          return;
+        }
+        reads++;
+        inARow = 0;
+        if (!isBusy) {
+          isBusy = true;
+          if (++busy == SESSIONS) {
+            reads = 0;
+            listener.accept();
+          }
+        }
+        read(opRead.getAsynchChannel());
+      }
+
+      void read(AsynchChannel channel) {
+        try {
+          channel.read(room.clear());
+        } catch (ChannelClosedException e) {
+          // The test has its numbers, and closes the demultiplexor.
+        }
+      }
+    }
+  }
+
+  @Test
+  void connectionsThatWaitAreAcceptedBesideBusySessions() throws Exception {
+    Crowd crowd = new Crowd();
+    List<Connection> sessions = new ArrayList<>();
+    List<Socket> waiting = new ArrayList<>();
+    try (Demultiplexor one = builder().threads(1).open()) {
+      crowd.listener = one.listen(loopback(), crowd.new Accepting());
+      for (int i = 0; i < WAITING; i++) {
+        waiting.add(plainClient(crowd.listener));
+      }
+      for (int i = 0; i < SESSIONS; i++) {
+        Crowd.Session session = crowd.new Session();
+        Connection connection = connected(one, session);
+        sessions.add(connection);
+        connection.peer().getOutputStream().write(new byte[16 << 10]);
+        session.read(connection.channel());
+      }
+      Patience.await(crowd.accepted, "the last connection that waited");
+    }
+    for (Connection session : sessions) {
+      session.close();
+    }
+    for (Socket client : waiting) {
+      client.close();
+    }
+    // The lane has ended, so its numbers are visible here.
+    assertTrue(
+        crowd.readsUntilLast <= 10 * WAITING,
+        () -> crowd.readsUntilLast + " reads before the last of " + WAITING + " connections");
+    assertTrue(
+        crowd.longestRow <= 64, () -> crowd.longestRow + " accepts before the next of the reads");
   }
 
   @Test
