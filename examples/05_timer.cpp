@@ -58,6 +58,7 @@ baton::Task<void> until_signal(baton::SignalSet signals) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  examples::at_most_or_exit(argc, argv, 1);
   const std::uint32_t ticks = examples::number_or_exit(argc, argv, 1, "TICKS", 1, 1'000'000, 5);
   baton::SignalSet::block({SIGINT, SIGTERM});  // before there is a second thread
   baton::Proactor proactor{baton::Config::from_environment()};

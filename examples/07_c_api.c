@@ -119,6 +119,10 @@ static void start_all(baton_proactor* proactor, starts* list) {
 }
 
 int main(int argc, char** argv) {
+  if (argc > 2) {
+    fprintf(stderr, "'%s' is one argument too many\n", argv[2]);
+    return 2;
+  }
   baton_config config = BATON_CONFIG_INIT;
   config.flags = BATON_ENVIRONMENT;
   config.slots = 16384;

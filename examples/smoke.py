@@ -266,7 +266,7 @@ def refused(program, *arguments, status, stdout=subprocess.DEVNULL, variables=No
 
 
 def command_line(how, program, *arguments):
-    """Numbers that are none, and an output that cannot be written."""
+    """Numbers that are none, an argument too many, and an output that cannot be written."""
     with open("/dev/full", "w", encoding="ascii") as full:
         if how in ("tcp", "udp", "chat", "team", "ace_both", "files"):
             # Where the library reads the number.
@@ -275,12 +275,21 @@ def command_line(how, program, *arguments):
             for port in ("99999", "65536", "-1", "", "x", "80x", " 80", "4294967296"):
                 why = refused(program, port, *more, status=1 if in_c else 2)
                 check(port in why, f"{port!r} is named in: {why}")
+            why = refused(program, "0", *more, "extra", status=2)
+            check("extra" in why or "usage" in why, f"the extra argument is named in: {why}")
             refused(program, "0", *more, status=1, stdout=full)
         elif how in ("plain", "simulated"):
             refused(program, *arguments, status=1, stdout=full)
     if "timer" in program:
         for ticks in ("0", "-1", "x", "", "1e9", "99999999999"):
             refused(program, ticks, status=2)
+        refused(program, "1", "extra", status=2)
+    if how == "simulated":
+        refused(program, "--careles", status=2)
+        refused(program, "--careless", "extra", status=2)
+    if how == "copy":
+        for words in ((), ("one",), ("one", "two", "three")):
+            check("usage" in refused(program, *words, status=2), f"{words}: the usage is told")
 
 
 def environment(how, program, *arguments):
