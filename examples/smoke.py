@@ -331,6 +331,11 @@ def ace_command(program, command):
     echoes(port)
     stop_server(process)
     check("runs on Baton" in process.stderr.read(), "Baton runs it")
+    for words, status in (((), 2), (("--explan", program), 2), (("--options",), 2),
+                          (("--library", program), 2), (("no-such-program",), 127),
+                          (("/etc/passwd",), 126), (("/",), 126)):
+        why = refused(command, *words, status=status)
+        check(why.startswith("baton-ace: "), f"{words}: {why}")
 
 
 def ace_preload(program, command):

@@ -68,6 +68,13 @@ class Command(unittest.TestCase):
         self.assertEqual(result.returncode, 127)
         self.assertIn("no program 'no-such-program'", result.stderr)
 
+    def test_a_file_that_is_no_program(self):
+        for name in ("/etc/passwd", "/"):
+            result = run("run", name)
+            self.assertEqual(result.returncode, 126)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+            self.assertIn(f"'{name}' is no program", result.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])
