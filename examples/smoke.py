@@ -336,6 +336,10 @@ def ace_command(program, command):
                           (("/etc/passwd",), 126), (("/",), 126)):
         why = refused(command, *words, status=status)
         check(why.startswith("baton-ace: "), f"{words}: {why}")
+    with open("/dev/full", "w", encoding="ascii") as full:
+        for words in ("--help", "--library"):
+            why = refused(command, words, status=1, stdout=full)
+            check(why == "baton-ace: standard output cannot be written\n", f"{words}: {why}")
 
 
 def ace_preload(program, command):

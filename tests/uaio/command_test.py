@@ -63,6 +63,14 @@ class Command(unittest.TestCase):
             self.assertIn(reason, first)
             self.assertIn("uaio run [", rest)
 
+    def test_output_that_cannot_be_written(self):
+        for words in ("--help", "library"):
+            with open("/dev/full", "wb") as full:
+                result = subprocess.run([COMMAND, words], stdout=full, stderr=subprocess.PIPE,
+                                        text=True, check=False)
+            self.assertEqual((result.returncode, result.stderr),
+                             (1, "uaio: standard output cannot be written\n"))
+
     def test_a_program_that_is_missing(self):
         result = run("run", "no-such-program")
         self.assertEqual(result.returncode, 127)
