@@ -316,7 +316,7 @@ def environment(how, program, *arguments):
         check(name in why, f"{name}={text[:40]!r} is named in: {why[:400]}")
         check("terminate" not in why and "Traceback" not in why, f"a sentence: {why[:400]}")
         check(len(why) < 1_000, f"{name}: the sentence is short: {len(why)}")
-    # A server that can take nobody ends, and does not listen for ever.
+    # A server that cannot accept ends instead of listening for ever.
     if how in ("tcp", "udp", "chat"):
         why = refused(program, *arguments, status=1, variables={"BATON": "operations=file"})
         # ACE's acceptor has a number for it.

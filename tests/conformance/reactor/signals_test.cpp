@@ -72,7 +72,7 @@ const os::System& without_signalfd() {
   return system;
 }
 
-// Nobody would take it: SIGINT would not end the program any more.
+// If SIGINT stayed blocked, it would no longer end the program.
 TEST_P(reactor, signals_that_are_refused_are_not_blocked) {
   auto nothing = [](int) { return Next::keep; };
   ReactorConfig config;
