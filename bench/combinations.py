@@ -6,8 +6,8 @@
 
 Sockets: engine x wait x interrupt x mode, echo of 512 bytes at 1, 100 and 1000 sessions. Files:
 engine x variant x mode, alone and beside the doctor's choice for sockets, reads of 4 KiB, cached
-and direct, with 1, 16 and 64 on the way. All take turns in rounds; a combination's cost is what
-`baton doctor` calls so (docs/guide/doctor.md), and it is held against the best of the same round.
+and direct, with 1, 16 and 64 in flight. All take turns in rounds; a combination's cost is what
+`baton doctor` calls so (docs/guide/doctor.md), and it is compared with the best of its round.
 Everything goes to bench/results/<date>-combinations.json.
 
 Exit status: 0 the doctor's choices are within 10 % of the best, 1 one is not, 2 not measured.

@@ -652,7 +652,7 @@ def arguments():
     parser.add_argument("--syscalls", choices=["auto", "perf", "strace", "none"], default="auto")
     pair = parser.add_argument_group("pair")
     pair.add_argument("--a", help="command of the candidate; {build} stands for the build folder")
-    pair.add_argument("--b", help="command of what it is held against")
+    pair.add_argument("--b", help="command of what it is compared with")
     for name, default in BUSY_100_IDLE.items():
         pair.add_argument(f"--{name}", type=int, default=0 if name == "idle" else default)
     options = parser.parse_args()

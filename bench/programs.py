@@ -7,7 +7,7 @@
 
 Each side of a row is a program that measures itself, or fio. In each round every side runs once, in
 an order that turns; a ratio is that of one round, and the verdict comes from the interval of their
-median (bench/compare.py). A row is held against its first side that is there: the floor program
+median (bench/compare.py). A row is compared with its first side that is there: the floor program
 (bench/rivals/raw), which does the same with nothing in between, or fio. What is not installed is
 left out, and said.
 

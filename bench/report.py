@@ -42,7 +42,7 @@ svg text { fill: var(--text); } .grid { stroke: var(--line); fill: none; }
 .bar i { height: 1.3em; border-radius: 3px; min-width: 2px; } .bar b { font-weight: 500;
   white-space: nowrap; }
 @media (max-width: 34em) { .bars { grid-template-columns: 1fr; gap: 0.1em; }
-  .bars > span { text-align: left; } svg { font-size: 20px; } }
+  .bars > span { text-align: left; margin-top: 0.4em; } svg { font-size: 20px; } }
 summary { cursor: pointer; margin: 0.6em 0; }
 table { border-collapse: collapse; margin: 0.6em 0; font-size: 13px; white-space: nowrap; }
 th, td { padding: 3px 9px; text-align: right; border-bottom: 1px solid var(--line); }
@@ -85,7 +85,7 @@ def row_in_words(row):
         words[0] += f" beside {row['idle']:,} idle ones"
     words.append(f"{row['block']:,} B")
     if row["kind"] == "udp":
-        words.append(f"{row['window'] // row['block'] + 1} datagrams on the way of each")
+        words.append(f"{row['window'] // row['block'] + 1} datagrams in flight for each")
     else:
         words.append("full duplex" if row["window"] else "half duplex")
     words.append("1 thread" if row["threads"] == 1 else f"{row['threads']} threads")
@@ -173,7 +173,7 @@ def rate_figure(results, shown=SHOWN, where=""):
     answer = f"With {last['parameters']['sessions']:,} connections: " + "; ".join(
         f"{label} {rate:,.0f}" for label, rate, _ in values) + " messages a second."
     if len(close) > 1:
-        answer += f" The first {len(close)} lie within 10 %, which a run cannot tell apart."
+        answer += f" The first {len(close)} are within 10 %, too close for a run to tell apart."
     without = row_in_words({**last["parameters"], "sessions": 1}).split(", ", 1)[1]
     missing = [label for label, _ in shown if label not in series]
     caption = f"{without[0].upper()}{without[1:]}. Each library at its best."
@@ -213,7 +213,7 @@ def fairness_figure(reactor):
         return ""
     rows.sort(key=lambda row: row[1])
     threads = next(run["threads"] for name in runs.values() for run in name)
-    answer = "How much less the socket served least gets than the one served most: " + ", ".join(
+    answer = "The least served socket gets this much less than the most served one: " + ", ".join(
         f"{label} {figures.shown(value)} %" for label, value, _ in rows) + "."
     return figure("Does every connection get its turn?", answer, figures.bars(rows, "%"),
                   f"{FAIRNESS_CONNECTIONS} sockets that are always full, {threads} threads. Less "
@@ -284,7 +284,7 @@ def row_tables(results):
         words = row_in_words(result["parameters"])
         text += f"<h3>{html.escape(words[0].upper() + words[1:])}</h3>"
         if result["parameters"]["kind"] == "pool":
-            text += fact(f"Held against: {result['base']}")
+            text += fact(f"Compared with: {result['base']}")
         if result["parameters"]["slow"]:
             text += fact("Round trips are those of the others, without the slow session's.")
         rows = []
@@ -296,7 +296,7 @@ def row_tables(results):
                          f"{m['switches']:.2f}", f"{m['p50_us']:.0f}",
                          f"{m['p99_us']:.0f}",
                          f"{m['p999_us']:.0f}" if "p999_us" in m else "-", f"{m['jain']:.3f}",
-                         "held against" if name == result["base"]
+                         "the base" if name == result["base"]
                          else verdict_cell(judged.get("rate")), verdict_cell(judged.get("cpu_us"))]
                         + ([verdict_cell(judged.get("p99_us"))] if tail else [])
                         + ([f"{m['lost']:.2%}"] if lost else []))
@@ -325,7 +325,7 @@ def program_tables(results):
             cells = [name]
             for measure in measures:
                 cells.append(f"{median[measure]:,.1f}" if measure in median else "-")
-                cells.append("held against" if name == result["base"]
+                cells.append("the base" if name == result["base"]
                              else verdict_cell(judged.get(measure)))
             rows.append(cells)
         text += table(["", *(head for m in measures for head in (m, "ratio"))], rows)

@@ -113,13 +113,13 @@ def check_tables(page):
     assert "1.25 (1.25-1.25) worse" in page, "the program's verdict is not in the table"
     assert "1.50 (1.50-1.50) better" in page, "the verdict is not in the table"
     assert "did not say where it listens" in page
-    for told in ("Held against: itself with 1 thread", "1.40 (1.40-1.40) better",
+    for told in ("Compared with: itself with 1 thread", "1.40 (1.40-1.40) better",
                  "baton epoll shared, goal: ratio of messages/s >= 0.95: 1.4 - met",
                  "baton epoll shared, goal: switches/msg <= 0.4: 0.5 - MISSED",
                  "baton epoll shared, goal: system calls/msg <= 3.1: - - NOT MEASURED",
                  "without the slow session's", "3.00 (3.00-3.00) worse", "1.23%",
                  "40 connections, 512 B, half duplex, 1 thread",
-                 "10 peers, 64 B, 8 datagrams on the way of each, 1 thread"):
+                 "10 peers, 64 B, 8 datagrams in flight for each, 1 thread"):
         assert told in page, f"not on the page: {told}"
 
 

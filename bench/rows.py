@@ -10,8 +10,8 @@
 A row is sessions, threads, block, window (0: half duplex) and how long a handler takes. In each
 round every server of the row runs once, in an order that turns; server and load are processes of
 their own, on different cores. A ratio is that of one round, and the verdict comes from the interval
-of their median (bench/compare.py). What a server is held against is the best raw loop of the row,
-or where none can run (a pool with slow handlers) the thread-pool Reactor of ACE.
+of their median (bench/compare.py). A server is compared with the best raw loop of the row, or,
+where none can run (a pool with slow handlers), with the thread-pool Reactor of ACE.
 
     bench/rows.py --java              the servers in Java, too, in the rows without slow handlers
     bench/rows.py --row pool          two threads in run(), each server against itself with one
@@ -83,7 +83,7 @@ POOL = [Row(1, 2, 8192, 8192, kind="pool", goals=ONE_SESSION),
          goals=(("rate", "ratio", ">=", least),))
      for delay, random, least in ((100, 0, 1.7), (0, 20, 1.0), (0, 10, 1.0), (0, 0, 1.0))]
 UNEVEN = [Row(40, 2, 512, kind="uneven", slow=10_000, free=True)]
-# Eight on the way of each.
+# Eight in flight for each peer.
 UDP = [Row(10, 1, 64, 7 * 64, kind="udp"), Row(10, 1, 1400, 7 * 1400, kind="udp")]
 
 BATON = [
@@ -220,7 +220,7 @@ def wanted_servers(options, row):
 
 
 def with_older(found, options):
-    """Of Baton's servers, each beside the one of the build that it is held against."""
+    """Of Baton's servers, each beside the one of the build that it is compared with."""
     sides = {}
     for name, command in found.items():
         if name.startswith("baton ") or name in REACTOR:

@@ -3,7 +3,7 @@
 # The tests of one parameter, or of one suite that has none, are one test of ctest, in one process:
 # most of a process's time is its start, ten times that of a test and more with a sanitizer.
 # tools/sum_results.py counts the tests themselves. With BATON_TEST_ALONE=1 each is one of ctest's:
-# `BATON_TEST_ALONE=1 ctest -R 'core_test/Ledger[.]'`.
+# `BATON_TEST_ALONE=1 ctest -R 'core_test/LedgerTest[.]'`.
 #
 # CMake's own gtest_discover_tests keeps its list until the program is built again, but ours depends
 # on more than the program: BATON_TEST_MATRIX and what the machine offers. It also passes only one

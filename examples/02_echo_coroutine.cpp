@@ -31,7 +31,7 @@ baton::Task<void> serve(baton::Acceptor acceptor, std::error_code& ended) {
     else
       ended = peer.error();
   }
-  proactor.stop();  // a server that takes nobody ends
+  proactor.stop();  // without accepts the server ends
 }
 
 int main(int argc, char** argv) try {

@@ -40,12 +40,12 @@ class Ticker {
   std::uint32_t left_;
 };
 
-// By coroutine: every operation takes a time-out.
+// By coroutine: every operation takes a timeout.
 baton::Task<void> impatient(baton::Proactor& proactor) {
   auto ends = baton::StreamSocket::pair(proactor).value();
   std::array<std::byte, 16> buffer;
   const auto received = co_await ends.first.read(buffer).timeout(10ms);
-  std::printf("nobody wrote: %s\n", received.error().message().c_str());
+  std::printf("no data came: %s\n", received.error().message().c_str());
 }
 
 baton::Task<void> until_signal(baton::SignalSet signals) {
@@ -58,6 +58,7 @@ baton::Task<void> until_signal(baton::SignalSet signals) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  examples::at_most_or_exit(argc, argv, 1);
   const std::uint32_t ticks = examples::number_or_exit(argc, argv, 1, "TICKS", 1, 1'000'000, 5);
   baton::SignalSet::block({SIGINT, SIGTERM});  // before there is a second thread
   baton::Proactor proactor{baton::Config::from_environment()};

@@ -81,7 +81,7 @@ baton::Task<void> serve(baton::Proactor& proactor, baton::Acceptor acceptor,
   }
   sessions.cancel();
   co_await sessions.join();  // the room outlives its sessions
-  proactor.stop();           // a server that takes nobody ends
+  proactor.stop();           // without accepts the server ends
 }
 
 }  // namespace

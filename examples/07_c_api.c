@@ -24,8 +24,8 @@ typedef struct session {
 typedef struct starts {
   baton_operation operations[BATCH + 1];
   int count;
-  int accept_due;   /* no accept is pending: the next start has to begin one */
-  int accept_error; /* why nobody is accepted any more; 0: somebody is */
+  int accept_due;   /* no accept is pending: the next start must begin one */
+  int accept_error; /* why accepts have ended; 0: they go on */
 } starts;
 
 static baton_operation* add(starts* list, int kind, baton_handle handle, uint64_t tag) {
@@ -119,6 +119,10 @@ static void start_all(baton_proactor* proactor, starts* list) {
 }
 
 int main(int argc, char** argv) {
+  if (argc > 2) {
+    fprintf(stderr, "'%s' is one argument too many\n", argv[2]);
+    return 2;
+  }
   baton_config config = BATON_CONFIG_INIT;
   config.flags = BATON_ENVIRONMENT;
   config.slots = 16384;

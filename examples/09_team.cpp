@@ -87,7 +87,7 @@ Value or_exit(baton::Result<Value> result, const char* what) {
 
 int main(int argc, char** argv) try {
   using baton::FileFlags;
-  const std::uint16_t port = examples::port_or_exit(argc, argv);
+  const std::uint16_t port = examples::port_or_exit(argc, argv, 2);
   const char* const path = argc > 2 ? argv[2] : "collected";
 
   baton::Proactor proactor{baton::Config::from_environment(team())};

@@ -104,7 +104,12 @@ baton::Task<void> clients(Simulation& here, baton::Proactor& proactor, baton::En
 }  // namespace
 
 int main(int argc, char** argv) try {
-  const bool careless = argc > 1 && std::string_view{argv[1]} == "--careless";
+  examples::at_most_or_exit(argc, argv, 1);
+  const bool careless = argc > 1;
+  if (careless && std::string_view{argv[1]} != "--careless") {
+    std::fprintf(stderr, "'%s' is not --careless\n", argv[1]);
+    return 2;
+  }
   const auto result = baton::testing::simulate({.seeds = 200}, [careless](Simulation& here) {
     baton::Proactor proactor{here.config()};
     auto acceptor = baton::Acceptor::listen(proactor, baton::Endpoint::loopback(7007));

@@ -11,6 +11,13 @@
 
 namespace examples {
 
+// Ends the program with status 2 if it was given more than `max` arguments.
+inline void at_most_or_exit(int argc, char** argv, int max) {
+  if (argc <= max + 1) return;
+  std::fprintf(stderr, "'%s' is one argument too many\n", argv[max + 1]);
+  std::exit(2);
+}
+
 // The number at place `at` of the command line, `otherwise` if there is no such argument. Ends the
 // program with status 2 if the argument is not a number from `min` to `max`.
 inline std::uint32_t number_or_exit(int argc, char** argv, int at, const char* name,
@@ -25,8 +32,9 @@ inline std::uint32_t number_or_exit(int argc, char** argv, int at, const char* n
   std::exit(2);
 }
 
-// PORT, the first argument.
-inline std::uint16_t port_or_exit(int argc, char** argv) {
+// PORT, the first of at most `max` arguments.
+inline std::uint16_t port_or_exit(int argc, char** argv, int max = 1) {
+  at_most_or_exit(argc, argv, max);
   return static_cast<std::uint16_t>(number_or_exit(argc, argv, 1, "PORT", 0, 65'535, 7007));
 }
 

@@ -266,7 +266,7 @@ def refused(program, *arguments, status, stdout=subprocess.DEVNULL, variables=No
 
 
 def command_line(how, program, *arguments):
-    """Numbers that are none, and an output that cannot be written."""
+    """Numbers that are none, an argument too many, and an output that cannot be written."""
     with open("/dev/full", "w", encoding="ascii") as full:
         if how in ("tcp", "udp", "chat", "team", "ace_both", "files"):
             # Where the library reads the number.
@@ -275,12 +275,21 @@ def command_line(how, program, *arguments):
             for port in ("99999", "65536", "-1", "", "x", "80x", " 80", "4294967296"):
                 why = refused(program, port, *more, status=1 if in_c else 2)
                 check(port in why, f"{port!r} is named in: {why}")
+            why = refused(program, "0", *more, "extra", status=2)
+            check("extra" in why or "usage" in why, f"the extra argument is named in: {why}")
             refused(program, "0", *more, status=1, stdout=full)
         elif how in ("plain", "simulated"):
             refused(program, *arguments, status=1, stdout=full)
     if "timer" in program:
         for ticks in ("0", "-1", "x", "", "1e9", "99999999999"):
             refused(program, ticks, status=2)
+        refused(program, "1", "extra", status=2)
+    if how == "simulated":
+        refused(program, "--careles", status=2)
+        refused(program, "--careless", "extra", status=2)
+    if how == "copy":
+        for words in ((), ("one",), ("one", "two", "three")):
+            check("usage" in refused(program, *words, status=2), f"{words}: the usage is told")
 
 
 def environment(how, program, *arguments):
@@ -307,7 +316,7 @@ def environment(how, program, *arguments):
         check(name in why, f"{name}={text[:40]!r} is named in: {why[:400]}")
         check("terminate" not in why and "Traceback" not in why, f"a sentence: {why[:400]}")
         check(len(why) < 1_000, f"{name}: the sentence is short: {len(why)}")
-    # A server that can take nobody ends, and does not listen for ever.
+    # A server that cannot accept ends instead of listening for ever.
     if how in ("tcp", "udp", "chat"):
         why = refused(program, *arguments, status=1, variables={"BATON": "operations=file"})
         # ACE's acceptor has a number for it.
@@ -322,6 +331,15 @@ def ace_command(program, command):
     echoes(port)
     stop_server(process)
     check("runs on Baton" in process.stderr.read(), "Baton runs it")
+    for words, status in (((), 2), (("--explan", program), 2), (("--options",), 2),
+                          (("--library", program), 2), (("no-such-program",), 127),
+                          (("/etc/passwd",), 126), (("/",), 126)):
+        why = refused(command, *words, status=status)
+        check(why.startswith("baton-ace: "), f"{words}: {why}")
+    with open("/dev/full", "w", encoding="ascii") as full:
+        for words in ("--help", "--library"):
+            why = refused(command, words, status=1, stdout=full)
+            check(why == "baton-ace: standard output cannot be written\n", f"{words}: {why}")
 
 
 def ace_preload(program, command):

@@ -14,7 +14,7 @@ esac
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=${BATON_JOBS:-2}
 
-packages_build="g++ cmake ninja-build ccache pkg-config libpugixml-dev libcli11-dev libfmt-dev
+packages_build="g++ cmake make ninja-build ccache pkg-config libpugixml-dev libcli11-dev libfmt-dev
   libgtest-dev python3"
 packages_demo="g++ cmake ninja-build libpugixml-dev libcli11-dev libfmt-dev python3"
 packages_test="gcc spin strace binutils clang-19 llvm-19 libclang-rt-19-dev libc++-19-dev

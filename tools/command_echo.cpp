@@ -75,6 +75,17 @@ bool run(Proactor& proactor, Runners& runners) {
   return good;
 }
 
+// What helps when an address is refused; empty where nothing is known to.
+std::string_view advice(std::error_code error, const Endpoint& endpoint) {
+  if (error == std::errc::address_not_available) return "; choose a --host of this machine";
+  if (endpoint.port() == 0) return "";
+  if (error == std::errc::address_in_use) return "; choose another --port, or end its program";
+  constexpr std::uint16_t first_free_port = 1024;
+  const bool reserved = endpoint.port() < first_free_port;
+  if (reserved && error == std::errc::permission_denied) return "; choose a --port from 1024 on";
+  return "";
+}
+
 // Serves a listener (an acceptor, or the socket of the datagrams) to the end.
 template <typename Listener>
 int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endpoint,
@@ -82,8 +93,9 @@ int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endp
              void (*start)(EchoServer&, Listener)) {
   if (!listener) {
     return report_failure(
-        "echo", {listener.error(), fmt::format("cannot listen on {}: {}", endpoint.to_string(),
-                                               listener.error().message())});
+        "echo", {listener.error(),
+                 fmt::format("cannot listen on {}: {}{}", endpoint.to_string(),
+                             listener.error().message(), advice(listener.error(), endpoint))});
   }
   const auto listening = listener->local_endpoint();
   if (!listening) return report_failure("echo", {listening.error(), listening.error().message()});

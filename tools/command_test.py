@@ -416,6 +416,12 @@ class ConfigurationTest(unittest.TestCase):
             done = run("echo", "--port", str(taken.getsockname()[1]))
         self.assertEqual(done.returncode, 1)
         self.assertIn("cannot listen on 127.0.0.1", done.stderr)
+        self.assertIn("choose another --port", done.stderr)
+
+    def test_foreign_address_is_a_clear_error(self):
+        done = run("echo", "--host", "192.0.2.1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("choose a --host of this machine", done.stderr)
 
     def test_team_without_sockets_is_told_what_a_server_needs(self):
         done = run("echo", env={"BATON": "operations=file"})

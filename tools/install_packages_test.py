@@ -62,10 +62,12 @@ class Machine(unittest.TestCase):
     def run_line(self, line):
         return subprocess.run(
             ["bash", "-c", f'source "{LIBRARY}"; {line}'], stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=60,
-            env={**os.environ, "STATE": str(self.state),
-                 "PATH": f"{self.state}:{os.environ['PATH']}",
-                 "BATON_INCLUDE_FOLDERS": str(self.state / "include")})
+            capture_output=True, text=True, timeout=60, env=self.environment())
+
+    def environment(self):
+        return {**os.environ, "STATE": str(self.state),
+                "PATH": f"{self.state}:{os.environ['PATH']}",
+                "BATON_INCLUDE_FOLDERS": str(self.state / "include")}
 
     def installed(self):
         return set((self.state / "installed").read_text().split())
@@ -132,6 +134,18 @@ class Machine(unittest.TestCase):
                                       capture_output=True, text=True, timeout=60, check=False)
                 self.assertEqual((done.returncode, done.stderr), (0, ""), script.name)
                 self.assertIn(script.read_text().split("\n")[1].removeprefix("# "), done.stdout)
+
+    def test_wrong_option_is_refused_before_anything_is_done(self):
+        for script in sorted(LIBRARY.parent.iterdir()):
+            if not script.is_file() or "/lib.sh\"" not in script.read_text():
+                continue
+            with self.subTest(script=script.name):
+                done = subprocess.run([script, "--nonsense"], stdin=subprocess.DEVNULL,
+                                      capture_output=True, text=True, timeout=60, check=False,
+                                      env=self.environment())
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertIn(f"usage: scripts/{script.name}", done.stderr)
+                self.assertFalse((self.state / "calls").exists())
 
     def test_no_script_installs_by_itself(self):
         for script in sorted(LIBRARY.parent.iterdir()):

@@ -95,7 +95,7 @@ int main(int argc, char** argv) try {
     std::fprintf(stderr, "usage: ace_file_server PORT FOLDER\n");
     return 2;
   }
-  const std::uint16_t port = examples::port_or_exit(argc, argv);
+  const std::uint16_t port = examples::port_or_exit(argc, argv, 2);
   folder = argv[2];
   baton::ace::TimerQueue timers;
   ACE_Proactor proactor(new baton::ace::Proactor, true, &timers);

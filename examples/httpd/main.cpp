@@ -53,9 +53,9 @@ std::size_t free_descriptors() {
   return limit.rlim_cur > taken ? static_cast<std::size_t>(limit.rlim_cur - taken) : 0;
 }
 
-// Connections and files share the descriptors. If either could take all of them, clients would get
-// nothing but 503, or nobody would be let in. A fifth each for connections, for the files that they
-// are sent, for connections that are turned away or dropped, and for files that are kept open.
+// Connections and files share the descriptors. If either took all of them, every client would get a
+// 503, or none would be accepted. So a fifth each is for connections, for the files that are sent
+// on them, for connections that are turned away or dropped, and for files that are kept open.
 bool fit_to_descriptors(Options& options, std::size_t lanes) {
   const std::size_t fifth = free_descriptors() / 5;
   if (fifth == 0) return false;

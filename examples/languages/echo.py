@@ -176,6 +176,9 @@ class Echo:
 
 
 def main():
+    if len(sys.argv) > 2:
+        print(f"'{sys.argv[2]}' is one argument too many", file=sys.stderr)
+        sys.exit(2)
     layouts = sys.argv[1:] == ["--layouts"]
     echo = None if layouts else Echo(sys.argv[1] if len(sys.argv) > 1 else "7007")
     try:

@@ -290,6 +290,10 @@ fn print_layouts() {
 }
 
 fn main() {
+    if let Some(more) = std::env::args().nth(2) {
+        eprintln!("'{more}' is one argument too many");
+        std::process::exit(2);
+    }
     let argument = std::env::args().nth(1).unwrap_or_else(|| "7007".to_string());
     if argument == "--layouts" {
         print_layouts();

@@ -77,7 +77,8 @@ static void a_poll_after_a_fork_in_a_wait(const char* configuration) {
   baton_close(proactor);
 }
 
-/* A wake that the parent's next wait will see is not the child's, who may be woken at once. */
+/* A wake that the parent's next wait will see does not count in the child, which may be woken at
+   once. */
 static void a_wake_after_a_wake_of_the_parent(const char* configuration) {
   baton_proactor* const proactor = open_proactor(configuration, 4);
   int status = 0;

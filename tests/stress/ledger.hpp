@@ -1,6 +1,6 @@
 // The accounts of a soak. Every operation is an Entry with its account: starts, completions,
 // cancellations, bytes. A completion without a start, a second one, one of an earlier activation,
-// or a cancellation that nobody requested is a violation at once. A missing completion is found at
+// or a cancellation that was not requested is a violation at once. A missing completion is found at
 // the end.
 #pragma once
 

@@ -63,10 +63,25 @@ class Command(unittest.TestCase):
             self.assertIn(reason, first)
             self.assertIn("uaio run [", rest)
 
+    def test_output_that_cannot_be_written(self):
+        for words in ("--help", "library"):
+            with open("/dev/full", "wb") as full:
+                result = subprocess.run([COMMAND, words], stdout=full, stderr=subprocess.PIPE,
+                                        text=True, check=False)
+            self.assertEqual((result.returncode, result.stderr),
+                             (1, "uaio: standard output cannot be written\n"))
+
     def test_a_program_that_is_missing(self):
         result = run("run", "no-such-program")
         self.assertEqual(result.returncode, 127)
         self.assertIn("no program 'no-such-program'", result.stderr)
+
+    def test_a_file_that_is_no_program(self):
+        for name in ("/etc/passwd", "/"):
+            result = run("run", name)
+            self.assertEqual(result.returncode, 126)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+            self.assertIn(f"'{name}' is no program", result.stderr)
 
 
 if __name__ == "__main__":

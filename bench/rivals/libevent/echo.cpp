@@ -1,5 +1,5 @@
 // The echo on libevent at its fastest: one persistent read event a connection and the system calls
-// by hand, as users do for whom bufferevents are too slow. One thread, one base.
+// by hand, as in programs for which bufferevents are too slow. One thread, one base.
 #include <event2/event.h>
 #include <fcntl.h>
 #include <unistd.h>

@@ -111,7 +111,7 @@ def connections_are_kept(program, root, options):
             targets = ["/small.html", "/sub/", "/nothing", "/", "/empty.txt"]
             client.send("\r\n" + "".join(request("GET", target) for target in targets))
             equal([client.answer().status for _ in targets], [200, 200, 404, 200, 200], "pipeline")
-            # A body that nobody wants does not become the next request.
+            # A body that is not used does not become the next request.
             body = "GET /nothing HTTP/1.1\r\n\r\n"
             client.send(request("GET", "/sub/", f"Content-Length: {len(body)}") + body)
             equal(client.answer().body, b"sub index\n", "a request with a body")

@@ -48,7 +48,7 @@ def connections(server):
     """Sockets of the server, without its listener."""
     with open(f"/proc/{server.process.pid}/net/tcp", encoding="ascii") as table:
         rows = [line.split() for line in table.readlines()[1:]]
-    # Local port, state ESTABLISHED or CLOSE_WAIT, and an inode: somebody has it open.
+    # Local port, state ESTABLISHED or CLOSE_WAIT, and an inode: a process has it open.
     return sum(1 for row in rows if int(row[1].split(":")[1], 16) == server.port and
                row[3] in ("01", "08") and row[9] != "0")
 
@@ -129,7 +129,7 @@ def graceful_end(program, root, options):
             check(idle.at_end() and silent.at_end(), "idle connections end at once")
             with contextlib.suppress(ConnectionRefusedError, ConnectionResetError):
                 with Client(server) as late:
-                    check(late.at_end(), "nobody is let in")
+                    check(late.at_end(), "no client is accepted")
             check(begin + busy.stream.read() == large, "the download is complete")
         server.wait()
     with serving(program, root, "--drain-seconds", SHORT, *options) as server:

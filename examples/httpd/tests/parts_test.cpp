@@ -164,10 +164,10 @@ TEST_P(Root, opens_nothing_else) {
   }
 }
 
-// A reader that comes and goes would end a writer who waited for one, by SIGPIPE.
+// A reader that comes and goes would end a waiting writer by SIGPIPE.
 TEST_P(Root, fifo_is_not_opened) {
   EXPECT_EQ(open("fifo"), "other");
-  // Nobody reads: the open of a writer that does not wait fails, as it does where nobody ever did.
+  // There is no reader, so opening the FIFO for writing without waiting fails.
   Opened opened;
   ASSERT_FALSE(root_.open_below("fifo", opened));
   const int writer = ::open((folder_ / "root/fifo").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);

@@ -21,7 +21,7 @@ def equal(found, expected, what):
 
 
 def wait_until(condition, what):
-    """Waits for something that the server does and that nobody is told of."""
+    """Waits for something that the server does without telling a client."""
     end = time.monotonic() + PATIENCE_S
     while not condition():
         check(time.monotonic() < end, f"{what}: not after {PATIENCE_S} s")

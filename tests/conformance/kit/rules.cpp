@@ -17,7 +17,7 @@ constexpr std::array all_rules{
     Rule{"7", "errors are values"},
     Rule{"8", "limits"},
     Rule{"9", "stop, drain, destruction"},
-    Rule{"10", "files block nobody"},
+    Rule{"10", "files never block a leader"},
     Rule{"11", "an error state costs no CPU"},
     Rule{"12", "owned and borrowed"},
     Rule{"threads", "threads and wake-ups"},

@@ -209,7 +209,7 @@ TEST_P(Timing, a_nearer_timer_wakes_the_thread_that_waits) {
     wait_until([&] { return near.done(); });
   }
   EXPECT_TRUE(far.is_pending());
-  // And of a deadline.
+  // The deadline of an operation wakes the thread as well.
   Pair pair = unix_pair();
   Probe& read = reading(adopt(pair.ours), memory(8));
   read.set_deadline(in(1ms));

@@ -103,7 +103,7 @@ TEST_P(File, many_reads_and_writes_at_once) {
   finish_close(file);
 }
 
-// F-018: a cancelled request takes none of those behind it along.
+// The operations behind a cancelled one complete. (glibc's AIO loses them.)
 TEST_P(File, a_cancel_of_the_first_leaves_those_behind_it) {
   Handle* const file = temporary_file();
   std::string& text = memory(pattern(100'000));

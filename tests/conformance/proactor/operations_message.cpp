@@ -270,7 +270,8 @@ TEST_P(Message, a_list_of_any_length_is_one_packet) {
   lists_are_records(fd, HandleKind::pipe);
 }
 
-// As a read that blocks: 0 bytes. A UDP socket is reported ready then, and answers EAGAIN.
+// It ends with 0 bytes, as a blocking read does. A UDP socket is reported ready then, although a
+// non-blocking read gets EAGAIN.
 TEST_P(Message, a_read_after_the_programs_shutdown_ends) {
   const Socket peer = bind(Endpoint::loopback(0));
   BufferPool pool{32, 1};
@@ -370,7 +371,7 @@ TEST_P(Message, wait_ready_reports_readable_and_writable) {
   EXPECT_FALSE(hang_up.failed()) << hang_up.error().message();
 }
 
-// No write has found the socket full; a write that does so makes the system tell more.
+// No write has found the socket full. After one that does, the system reports more.
 TEST_P(Message, wait_ready_tells_of_room_that_no_write_has_missed) {
   for (const int interest : {int{Operation::writable}, Operation::readable | Operation::writable}) {
     Pair pair = unix_pair();

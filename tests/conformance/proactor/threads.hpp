@@ -1,6 +1,6 @@
-// Shared by the tests of DESIGN section 5 (threads, roles, driving, ending): a fixture that
-// keeps memory alive until the kernel has released it, echo sessions, gates for handlers that
-// block, and a system-call table that counts sleeping threads.
+// Shared by the tests of threads (roles, driving, ending): a fixture that keeps memory alive until
+// the kernel has released it, echo sessions, gates for handlers that block, and a system-call table
+// that counts sleeping threads.
 #pragma once
 
 #include <unistd.h>

@@ -420,7 +420,8 @@ TEST_P(Crews, a_handler_that_drives_drives_all_lanes) {
 TEST_P(Crews, new_handles_get_a_lane_that_has_a_thread) {
   use_lanes(3);
   run(1);
-  // Six in a row are in the same one; at first, other threads may be about to come.
+  // Until six handles in a row get the same lane: the first ones may get lanes whose threads are
+  // still expected.
   std::uint32_t home = 99;
   int same = 0;
   wait_until([&] {

@@ -1,4 +1,4 @@
-// The destructor (DESIGN section 4, rule 9), and cycles of creation and destruction.
+// The destructor (contract.md, rule 9), and cycles of creation and destruction.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Inside handlers everything is allowed (DESIGN section 3), the library holds no lock, and the
-// stack does not grow.
+// Handlers may call everything (contract.md, "Threads"), the library holds no lock meanwhile, and
+// the stack does not grow.
 #include "threads.hpp"
 
 namespace baton::conformance {

@@ -125,7 +125,7 @@ TEST_P(Run, handle_events_returns_when_stopped) {
   waiting.join();
 }
 
-// DESIGN section 4, rule 7: the baton is handed over before the exception leaves run().
+// Rule 7: the baton is handed over before the exception leaves run().
 TEST_P(Run, an_exception_leaves_one_run_and_the_others_go_on) {
   use(2);
   Peer session = echo(Home{1});

@@ -1,4 +1,4 @@
-// stop, restart, drain (DESIGN section 4, rule 9).
+// stop, restart, drain (contract.md, rule 9).
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// Strands: handlers run in order, never overlap and block no thread (DESIGN section 5).
+// Strands: handlers run in order, never overlap and block no thread.
 #include <sys/socket.h>
 
 #include <algorithm>

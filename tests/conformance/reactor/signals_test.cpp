@@ -59,7 +59,7 @@ void unblock(int number) {
   EXPECT_EQ(::pthread_sigmask(SIG_UNBLOCK, &one, nullptr), 0);
 }
 
-// Nobody would take it: SIGINT would not end the program any more.
+// If SIGINT stayed blocked, it would no longer end the program.
 TEST_P(reactor, signals_that_are_refused_are_not_blocked) {
   auto nothing = [](int) { return Next::keep; };
   ReactorConfig config;

@@ -348,7 +348,7 @@ TEST_F(LedgerTest, a_half_close_and_a_sync_go_where_the_writes_go) {
   ledger_->teams = {{other_.processor.get(), part_.processor.get()}};
   EXPECT_EQ(ledger_->route(lane_, shutdown, any), other_.processor.get()) << "the writer cannot";
   ledger_->teams = {{other_.processor.get()}};
-  EXPECT_EQ(ledger_->route(lane_, sync_file, any), other_.processor.get()) << "nobody writes";
+  EXPECT_EQ(ledger_->route(lane_, sync_file, any), other_.processor.get()) << "no writes";
 }
 
 // -- timers and deadlines -------------------------------------------------------------------------

@@ -69,7 +69,7 @@ TEST(KeptLane, IsLetGoOnceWhenItsThreadEnds) {
     EXPECT_EQ(count, 0);
   }}.join();
   EXPECT_EQ(count, 1);
-  lane.forget();  // nobody keeps it
+  lane.forget();  // no thread keeps it
   std::thread{[&] {
     lane.keep(let_go, &count);
     lane.forget();

@@ -380,7 +380,7 @@ TEST(rt_signals_stale, belong_to_no_handle_when_the_number_is_gone) {
 
 // -- room -----------------------------------------------------------------------------------------
 
-// Nobody writes in vain, so the kernel sends no signal.
+// No write fails for lack of room, so the kernel sends no signal.
 TEST(rt_signals_room, is_reported_to_a_thread_that_only_waits) {
   const auto strategy = opened();
   const SocketPair pair;

@@ -191,7 +191,7 @@ TEST_F(Spare, IsClosedAtItsEndAndInAChild) {
 TEST_F(Parts, ThereIsRoomUpToTheLastHandle) {
   std::atomic<std::uint32_t> handles{0};
   EngineOptions options;
-  EXPECT_FALSE(HandleRoom{options}.none()) << "nobody counts";
+  EXPECT_FALSE(HandleRoom{options}.none()) << "no handles are counted";
   options.handles = &handles;
   options.handles_full = 5;
   const HandleRoom room{options};

@@ -86,7 +86,7 @@ const os::System& refusing_system() {
   return table;
 }
 
-/// Each open descriptor less raises it, or leaves it as it is.
+/// Rises when a descriptor is leaked.
 int lowest_free_descriptor() {
   const int lowest = ::dup(0);
   ::close(lowest);
@@ -104,7 +104,7 @@ class Refusals : public testing::Test {
     made.handles_max = handles;
     return made;
   }
-  /// Each of its options is refused in turn; whether all of them were reported.
+  /// Refuses each of `count` options in turn. The open must report it and leak no descriptor.
   template <class Open>
   void expect_each_option_told(int count, Open open) {
     for (int nth = 1; nth <= count; ++nth) {
@@ -207,7 +207,7 @@ TEST_F(Refusals, of_a_path_with_a_zero_byte) {
   EXPECT_EQ(error_of(File::open(proactor_, path, FileFlags::read)), std::errc::invalid_argument);
 }
 
-// The operation was complete before, and the start that is refused leaves it nothing to take.
+// A refused start leaves nothing to take, although the operation was complete before.
 TEST_F(Refusals, of_a_connect_on_an_operation_that_was_used) {
   auto acceptor = Acceptor::listen(proactor_, Endpoint::loopback(0)).value();
   Endpoint where = acceptor.local_endpoint().value();
@@ -326,7 +326,7 @@ TEST_F(Refusals, of_signals) {
   EXPECT_EQ(error_of(SignalSet::open(proactor_, {SIGUSR1})), std::errc::operation_not_permitted);
 }
 
-// Nobody would take them: SIGINT would not end the program any more.
+// If SIGINT stayed blocked, it would no longer end the program.
 TEST_F(Refusals, of_signals_leave_them_unblocked) {
   const auto is_blocked = [](int number) {
     sigset_t now;

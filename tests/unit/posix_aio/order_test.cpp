@@ -97,7 +97,7 @@ TEST_P(Order, a_held_operation_can_be_cancelled_and_later_ones_go_on) {
   EXPECT_FALSE(behind.failed());
 }
 
-// F-018: the system never has a request that it could lose behind a cancelled one.
+// glibc loses the requests behind a cancelled one, so it never gets a second one of a handle.
 TEST_P(Order, the_system_has_one_request_of_a_handle_at_a_time) {
   Handle* const handle = driver.adopt(temporary_file());
   std::string text = "text";
