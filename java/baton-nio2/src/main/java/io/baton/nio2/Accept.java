@@ -21,6 +21,11 @@ final class Accept<A> extends Pending<AsynchronousSocketChannel, A> {
     return place.compareAndSet(null, other);
   }
 
+  /** Whether somebody calls the handler of this accept, or has. */
+  boolean hasGivenPlace() {
+    return place.get() != null;
+  }
+
   /** The operation whose handler is called when the executor runs this one. */
   Pending<?, ?> inPlace() {
     givePlace(this);

@@ -19,7 +19,7 @@ final class PooledHandlers implements Handlers {
   private final boolean own;
   private final int lanes;
 
-  /** Completed ones, with the executor as well. Some may have been told already. */
+  /** Completed ones, which the executor has, too. */
   private final ConcurrentLinkedQueue<Accept<?>> accepts = new ConcurrentLinkedQueue<>();
 
   private PooledHandlers(ExecutorService executor, boolean own, int lanes) {
@@ -77,6 +77,10 @@ final class PooledHandlers implements Handlers {
     }
     if (completed instanceof Accept<?> accept) {
       accepts.add(accept);
+      // Either this sees that the executor was faster, or the executor's thread removes it.
+      if (accept.hasGivenPlace()) {
+        accepts.remove(accept);
+      }
     }
   }
 
@@ -95,9 +99,9 @@ final class PooledHandlers implements Handlers {
    * waits until the program has got this one. A handler is overtaken once at most.
    */
   private void tell(Pending<?, ?> completed) {
-    if (completed instanceof Accept<?> own) {
-      Pending<?, ?> inPlace = own.inPlace();
-      accepts.remove(own);
+    if (completed instanceof Accept<?> itself) {
+      Pending<?, ?> inPlace = itself.inPlace();
+      accepts.remove(itself);
       inPlace.tell();
       return;
     }
