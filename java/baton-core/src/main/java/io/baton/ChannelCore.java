@@ -50,6 +50,7 @@ final class ChannelCore {
   private boolean closeStarted;
 
   // The lane's list of its channels.
+  boolean isListed;
   ChannelCore previous;
   ChannelCore following;
 

@@ -45,8 +45,11 @@ final class Inbox {
     return top == null;
   }
 
-  /** The lane's thread: moves everything to the end of the queue, the oldest first. */
-  void moveTo(TaskQueue<Task> queue) {
+  /**
+   * The lane's thread: moves everything to the end of the queue, the oldest first, and accepts to a
+   * queue of their own.
+   */
+  void moveTo(TaskQueue<Task> queue, TaskQueue<Task> accepts) {
     if (top == null) {
       return;
     }
@@ -61,9 +64,14 @@ final class Inbox {
     while (oldest != null) {
       Task behind = oldest.next;
       oldest.next = null;
-      queue.add(oldest);
+      (isAccept(oldest) ? accepts : queue).add(oldest);
       oldest = behind;
     }
+  }
+
+  /** An accept must not overtake the task that makes its listener known to the lane. */
+  private static boolean isAccept(Task task) {
+    return task instanceof OpAccept accept && accept.channel.core.isListed;
   }
 
   /** The lane's thread: refuses everything from now on, unless there is something. */

@@ -22,9 +22,11 @@ final class Lane implements Runnable {
   // operation has not started yet.
   private static final int BATCH = 256;
 
-  // Connections to accept before other handlers run. A server that starts an accept in the handler
-  // of the last one would otherwise accept one connection for each round through all its sessions.
-  private static final int ACCEPT_BATCH = 64;
+  // Accepts take turns with the other tasks: so many tasks of theirs, then so many others. A server
+  // that starts an accept in the handler of the last one would otherwise accept one connection for
+  // each round through all its sessions. An accept is two tasks: its transfer, and its handler.
+  private static final int PIECE = 32;
+  private static final int ACCEPT_PIECE = 16;
   private static final VarHandle ASLEEP;
 
   static {
@@ -38,7 +40,7 @@ final class Lane implements Runnable {
   final Demultiplexor demultiplexor;
   final TaskQueue<Task> ready = new TaskQueue<>();
 
-  /** Completed accepts, and their handlers. They have their own share of a turn. */
+  /** Accepts that are completed or come from other threads. They have their share of a turn. */
   final TaskQueue<Task> accepts = new TaskQueue<>();
 
   final TimerHeap timers = new TimerHeap();
@@ -143,13 +145,20 @@ final class Lane implements Runnable {
   /** Waits for work, and does it. outermost: no handler is running. */
   private void turn(boolean outermost) {
     await();
-    inbox.moveTo(ready);
+    inbox.moveTo(ready, accepts);
     if (!timers.isEmpty()) {
       expire();
     }
-    // An accept is two tasks: its transfer, and its handler.
-    run(accepts, 2 * ACCEPT_BATCH, outermost);
-    run(ready, BATCH, outermost);
+    for (int i = 0; i < BATCH && hasReady(); i += PIECE) {
+      run(accepts, ACCEPT_PIECE, outermost);
+      run(ready, PIECE, outermost);
+      // Other threads start accepts, too.
+      inbox.moveTo(ready, accepts);
+    }
+  }
+
+  private boolean hasReady() {
+    return !ready.isEmpty() || !accepts.isEmpty();
   }
 
   private void run(TaskQueue<Task> queue, int most, boolean outermost) {
@@ -178,7 +187,7 @@ final class Lane implements Runnable {
   }
 
   private void await() {
-    boolean mayWait = ready.isEmpty() && accepts.isEmpty();
+    boolean mayWait = !hasReady();
     if (mayWait) {
       asleep = true;
       mayWait = inbox.isEmpty();
@@ -221,6 +230,7 @@ final class Lane implements Runnable {
   }
 
   void add(ChannelCore core) {
+    core.isListed = true;
     core.following = channels;
     if (channels != null) {
       channels.previous = core;

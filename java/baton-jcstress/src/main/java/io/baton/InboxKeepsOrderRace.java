@@ -26,13 +26,13 @@ public class InboxKeepsOrderRace {
 
   @Actor
   public void lane() {
-    inbox.moveTo(queue);
-    inbox.moveTo(queue);
+    inbox.moveTo(queue, queue);
+    inbox.moveTo(queue, queue);
   }
 
   @Arbiter
   public void rest(L_Result result) {
-    inbox.moveTo(queue);
+    inbox.moveTo(queue, queue);
     result.r1 = NumberedTask.told(queue);
   }
 }

@@ -34,7 +34,7 @@ public class InboxMergesRace {
 
   @Arbiter
   public void rest(L_Result result) {
-    inbox.moveTo(queue);
+    inbox.moveTo(queue, queue);
     result.r1 = NumberedTask.told(queue);
   }
 }

@@ -55,7 +55,7 @@ final class BatonServerSocketChannel extends AsynchronousServerSocketChannel {
   @Override
   public <A> void accept(
       A attachment, CompletionHandler<AsynchronousSocketChannel, ? super A> handler) {
-    accept(new Pending<>(socket.group, attachment, handler));
+    accept(new Accept<>(socket.group, attachment, handler));
   }
 
   @Override

@@ -1,6 +1,7 @@
 package io.baton.nio2;
 
 import io.baton.DemultiplexorBuilder;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -17,6 +18,9 @@ final class PooledHandlers implements Handlers {
   private final ExecutorService executor;
   private final boolean own;
   private final int lanes;
+
+  /** Completed ones, which the executor has, too. */
+  private final ConcurrentLinkedQueue<Accept<?>> accepts = new ConcurrentLinkedQueue<>();
 
   private PooledHandlers(ExecutorService executor, boolean own, int lanes) {
     this.executor = executor;
@@ -71,6 +75,13 @@ final class PooledHandlers implements Handlers {
     } finally {
       completed.dispatcher = null;
     }
+    if (completed instanceof Accept<?> accept) {
+      accepts.add(accept);
+      // Either this sees that the executor was faster, or the executor's thread removes it.
+      if (accept.hasGivenPlace()) {
+        accepts.remove(accept);
+      }
+    }
   }
 
   @Override
@@ -78,6 +89,25 @@ final class PooledHandlers implements Handlers {
     // A program inside a start is a dispatcher, too.
     if (isLane() || completed.dispatcher == Thread.currentThread()) {
       Spare.THREADS.execute(completed);
+    } else {
+      tell(completed);
+    }
+  }
+
+  /**
+   * Accepts go first: with many sessions the queue of the executor is long, and the next connection
+   * waits until the program has got this one. A handler is overtaken once at most.
+   */
+  private void tell(Pending<?, ?> completed) {
+    if (completed instanceof Accept<?> itself) {
+      Pending<?, ?> inPlace = itself.inPlace();
+      accepts.remove(itself);
+      inPlace.tell();
+      return;
+    }
+    Accept<?> accept = accepts.poll();
+    if (accept != null && accept.givePlace(completed)) {
+      accept.tell();
     } else {
       completed.tell();
     }

@@ -19,8 +19,10 @@ import java.nio.channels.AsynchronousServerSocketChannel;
 import java.nio.channels.AsynchronousSocketChannel;
 import java.nio.channels.CompletionHandler;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.concurrent.AbstractExecutorService;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -30,6 +32,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.Future;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -166,6 +169,51 @@ class BatonOnlyTest extends Nio2Contract {
     assertTrue(
         readsUntilLast.get() <= 10 * connections,
         () -> readsUntilLast + " reads before the last of " + connections + " connections");
+  }
+
+  @Test
+  void anAcceptGoesBeforeHandlersThatAreDueEarlier() throws Exception {
+    int sessions = 20;
+    BlockingQueue<Runnable> due = new LinkedBlockingQueue<>();
+    AsynchronousChannelGroup group =
+        endLater(provider.openAsynchronousChannelGroup(new OwnExecutor(due::add), 0));
+    List<String> told = new ArrayList<>();
+    List<Runnable> work = new ArrayList<>();
+    for (int i = 0; i < sessions; i++) {
+      Pair pair = pair(group);
+      String name = "read " + i;
+      Then<Integer> reading = bytes -> told.add(name);
+      pair.far().read(ByteBuffer.allocate(1), null, reading);
+      sendByte(pair.near());
+      work.add(next(due));
+    }
+    AsynchronousServerSocketChannel listener = listen(group);
+    Then<AsynchronousSocketChannel> accepting =
+        connection -> {
+          closeLater(connection);
+          told.add("accept");
+        };
+    listener.accept(null, accepting);
+    get(open(group).connect(listener.getLocalAddress()));
+    work.add(next(due));
+    // The lane of the listener has nothing more to do for the first accept when it does this.
+    Future<AsynchronousSocketChannel> second = listener.accept();
+    get(open(group).connect(listener.getLocalAddress()));
+    closeLater(get(second));
+    work.get(0).run();
+    assertEquals(List.of("accept"), told);
+    work.subList(1, work.size()).forEach(Runnable::run);
+    assertEquals(sessions + 1, told.size());
+    assertEquals(sessions + 1, new HashSet<>(told).size(), "each handler once");
+    assertEquals("read 0", told.get(sessions));
+  }
+
+  private static Runnable next(BlockingQueue<Runnable> due) throws InterruptedException {
+    Runnable next = due.poll(Patience.PATIENCE.toSeconds(), TimeUnit.SECONDS);
+    if (next == null) {
+      throw new AssertionError("no handler is due");
+    }
+    return next;
   }
 
   @Test
