@@ -37,6 +37,12 @@ final class NativeEndpoint implements Endpoint {
   /** For the lane: 0 while no engine has started it, and after its close. */
   long handle;
 
+  /**
+   * For the lane: a listener that has just brought a connection. The next accept does not wait for
+   * a turn of the lane then, so that a burst of connections is taken in a few turns.
+   */
+  boolean mayHaveMore;
+
   private final NativeCalls calls;
   private final Kind kind;
   private final int family;

@@ -31,9 +31,9 @@ import java.util.Arrays;
  *
  * <p>A pooled read waits until there is something to read and takes its buffer then. An accept
  * waits in the same way: an accept of the library rests while there is no descriptor, and turns
- * peers away meanwhile, but here it is the caller that puts it off. Every transfer in flight has a
- * slot in a table; the number of the slot is its tag. The slot keeps the buffer reachable while the
- * kernel may touch it.
+ * peers away meanwhile, but here it is the caller that puts it off. Behind an accept that brought a
+ * connection the next one is tried at once. Every transfer in flight has a slot in a table; the
+ * number of the slot is its tag. The slot keeps the buffer reachable while the kernel may touch it.
  *
  * <p>Invariant: a request with a slot either waits in the queue (its activation is 0) or is with
  * the library, which brings it back once.
@@ -283,7 +283,13 @@ final class NativeEngine implements Engine {
         }
       }
       case WRITE, SEND -> startBytes(endpoint, request, transfer.buffer());
-      case ACCEPT -> waitUntilReadable(request);
+      case ACCEPT -> {
+        if (endpoint.mayHaveMore) {
+          accept(endpoint, request);
+        } else {
+          waitUntilReadable(request);
+        }
+      }
       case CONNECT -> {
         encodeAddress(endpoint, request);
         request.kind = Kind.CONNECT;
@@ -556,6 +562,7 @@ final class NativeEngine implements Engine {
 
   private void accept(NativeEndpoint listener, Request request) {
     int answer = calls.accept(listener.descriptor());
+    listener.mayHaveMore = answer >= 0;
     if (answer >= 0) {
       finish(request).accepted(listener.accepted(answer));
     } else if (answer == -Errors.AGAIN) {
