@@ -71,6 +71,44 @@ class CallsPerMessageTest {
     }
   }
 
+  @ParameterizedTest
+  @ValueSource(strings = {"io_uring", "emulated"})
+  void aBurstOfConnectionsIsTakenInFewTurns(String engine) throws Exception {
+    int connections = 100;
+    CountDownLatch accepted = new CountDownLatch(connections);
+    AsynchHandler counting =
+        new AsynchHandler() {
+          @Override
+          public void onAcceptCompleted(OpAccept opAccept) {
+            if (opAccept.getError() == null) {
+              opAccept.getAsynchChannel().accept();
+              accepted.countDown();
+            }
+          }
+        };
+    WatchedCalls watched = WatchedCalls.on(engine);
+    List<Socket> clients = new ArrayList<>();
+    try (Demultiplexor demultiplexor = Demultiplexor.builder().engine(watched).threads(1).open()) {
+      AsynchChannel listener =
+          demultiplexor.listen(
+              new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), counting);
+      InetSocketAddress address = (InetSocketAddress) listener.getLocalAddress();
+      for (int i = 0; i < connections; i++) {
+        clients.add(new Socket(address.getAddress(), address.getPort()));
+      }
+      long before = watched.count();
+      listener.accept();
+      Patience.await(accepted, "the connections");
+      // Each is accepted, asked for its peer's address, and closed here. The rest are turns.
+      long turns = watched.count() - before - 3L * connections;
+      assertTrue(turns < connections / 4, "turns and wake-ups for the burst: " + turns);
+    } finally {
+      for (Socket client : clients) {
+        client.close();
+      }
+    }
+  }
+
   private static void check(String engine, int connections, long calls, int messages, double most) {
     double each = (double) calls / messages;
     System.out.printf(

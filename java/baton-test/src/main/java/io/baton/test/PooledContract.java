@@ -28,7 +28,7 @@ import org.junit.jupiter.api.Test;
 /** Reads whose buffer comes from a pool when data is there. */
 public abstract class PooledContract extends EngineContract {
   /** More than one stack has room for, and fewer than the usual limit of descriptors. */
-  private static final int MANY = 4_000;
+  private static final int MANY = 2_500;
 
   /** Keeps the block of every read. */
   private static final class Keeper extends Recorder {
