@@ -138,11 +138,11 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request,
       this->fail(make_error_code(errc::handle_closed));
       return false;
     }
-    const std::uint32_t refusals = this->take_refusals(waiter);
+    this->count_start(waiter);
     // When it is suspended, *this may be gone.
     const auto outcome = this->begin(waiter, context_of(waiter));
     if (outcome == Base::Begin::failed) [[unlikely]]
-      this->count_refusal(waiter, refusals);
+      this->count_refusal(waiter);
     return outcome == Base::Begin::suspended;
   }
   decltype(auto) await_resume() {

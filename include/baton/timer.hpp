@@ -156,12 +156,12 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
     timer_.expires_.store(when_, std::memory_order_relaxed);
     operation().prepare(OperationKind::timer, nullptr);
     operation().set_deadline(std::min(when_, limit_));
-    const std::uint32_t refusals = take_refusals(waiter);
+    count_start(waiter);
     // When it is suspended, *this may be gone.
     const Begin outcome = begin(waiter, detail::context_of(waiter));
     if (outcome == Begin::failed) {
       awaited_ = false;
-      count_refusal(waiter, refusals);
+      count_refusal(waiter);
     }
     return outcome == Begin::suspended;
   }

@@ -18,6 +18,12 @@ TaskRefused::TaskRefused(std::error_code reason)
     : std::system_error(
           reason, "a task ignored the results of its operations, each of which was refused") {}
 
+void TaskPromiseBase::count_refusal(std::error_code reason) {
+  refusals_ = starts_ == refused_start_ + 1 ? refusals_ + 1 : 1;
+  refused_start_ = starts_;
+  if (refusals_ > refusals_max) throw TaskRefused{reason};
+}
+
 bool is_refusal(const std::exception_ptr& exception) noexcept {
   try {
     std::rethrow_exception(exception);

@@ -119,21 +119,18 @@ class BATON_EXPORT OperationAwaiter {
   }
   /// Records why nothing was started. REQUIRES: the operation is not pending.
   void fail(std::error_code error) noexcept;
-  /// Starts of this coroutine in a row that were refused before; for count_refusal().
+  /// Before begin(): see TaskRefused.
   template <class Promise>
-  [[nodiscard]] static std::uint32_t take_refusals(std::coroutine_handle<Promise> waiter) noexcept {
-    if constexpr (std::derived_from<Promise, TaskPromiseBase>) {
-      return waiter.promise().take_refusals();
-    }
-    return 0;
+  static void count_start(std::coroutine_handle<Promise> waiter) noexcept {
+    if constexpr (std::derived_from<Promise, TaskPromiseBase>) waiter.promise().count_start();
   }
   /// After a start that has failed: see TaskRefused.
   template <class Promise>
-  void count_refusal(std::coroutine_handle<Promise> waiter, std::uint32_t before) const {
+  void count_refusal(std::coroutine_handle<Promise> waiter) const {
     if constexpr (std::derived_from<Promise, TaskPromiseBase>) {
       const std::error_code error = operation_->error();
       if (error == errc::stopped || error == errc::after_fork) {
-        waiter.promise().count_refusal(before, error);
+        waiter.promise().count_refusal(error);
       }
     }
   }
@@ -315,13 +312,13 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable final
       this->fail(error);
       return false;
     }
-    const std::uint32_t refusals = this->take_refusals(waiter);
+    this->count_start(waiter);
     switch (this->begin(waiter, context_of(waiter))) {
       case Base::Begin::suspended:
         return true;  // and *this may be gone
       case Base::Begin::failed:
         request_.undo(operation_);
-        this->count_refusal(waiter, refusals);
+        this->count_refusal(waiter);
         return false;
       case Base::Begin::finished:
         break;

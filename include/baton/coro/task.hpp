@@ -126,14 +126,12 @@ class TaskPromiseBase {
     owner_ = owner;
   }
   [[nodiscard]] void* owner() const noexcept { return owner_; }
-  /// Refused starts before this one, with no other between. A start that is refused, too, gives the
-  /// number back by count_refusal().
-  [[nodiscard]] std::uint32_t take_refusals() noexcept { return std::exchange(refusals_, 0); }
-  /// Throws TaskRefused instead of the last one that may be overlooked.
-  void count_refusal(std::uint32_t before, std::error_code reason) {
-    if (before >= refusals_max) throw TaskRefused{reason};
-    refusals_ = before + 1;
-  }
+  /// Before each start, so that count_refusal() can tell refusals in a row: a start that suspends
+  /// leaves nothing to do afterwards, when another thread may hold the coroutine.
+  void count_start() noexcept { ++starts_; }
+  /// After a start that was refused. Throws TaskRefused instead of the last one that may be
+  /// overlooked.
+  BATON_EXPORT void count_refusal(std::error_code reason);
   [[nodiscard]] std::exception_ptr& exception() noexcept { return exception_; }
 
  private:
@@ -142,7 +140,9 @@ class TaskPromiseBase {
   Finished finished_ = nullptr;
   void* owner_ = nullptr;
   std::exception_ptr exception_;
-  std::uint32_t refusals_ = 0;
+  std::uint32_t starts_ = 0;
+  std::uint32_t refused_start_ = 0;  // the last one that was refused
+  std::uint32_t refusals_ = 0;       // up to that one, with no other start between
 };
 
 /// gcc 12 lays out the frame of some coroutines wrongly: those that await in the very condition of

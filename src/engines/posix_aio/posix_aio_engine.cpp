@@ -387,19 +387,10 @@ void PosixAioEngine::look() noexcept {
 }
 
 // ECANCELED that we did not ask for: the program has called aio_cancel for its descriptor. EINTR:
-// on systems where a signal interrupts a request. ESPIPE: a file of /proc that takes no offset, and
-// is written at once. An operation that was not cancelled continues.
+// on systems where a signal interrupts a request. An operation that was not cancelled continues.
 // All others - EBADF, EISDIR, EIO, ENOSPC, EDQUOT, EFBIG, ... - are the outcome.
 void PosixAioEngine::settle(Operation& operation, int error, std::size_t moved) noexcept {
   bool over = false;
-  if (error == ESPIPE && is_write(operation)) {
-    iovec piece{};
-    static_cast<void>(remaining(operation, {&piece, 1}));
-    const ssize_t written =
-        system_.write(operation.handle()->native(), piece.iov_base, piece.iov_len);
-    error = written < 0 ? errno : 0;
-    moved = static_cast<std::size_t>(std::max<ssize_t>(written, 0));
-  }
   if (error == 0 && operation.kind() == OperationKind::sync_file) {
     operation.finish(0);
     over = true;
