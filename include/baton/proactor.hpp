@@ -172,10 +172,11 @@ class BATON_EXPORT Proactor {
   // -- foreign loops ------------------------------------------------------------------------------
   //
   // A program with a loop of its own, or with a lock around every call, waits for the descriptor
-  // and then calls poll(), and after a start whose operation is no longer pending in the
-  // engine (OperationState::result_ready). Timers, deadlines, posted work, operations that pause
-  // (an accept without descriptors) and the delays of engine=chaos do not show here: limit the
-  // wait. For proactors with one processor, not in mode dedicated.
+  // and then calls poll(). It calls poll() after each start as well: the operation may be complete
+  // (OperationState::result_ready), or wait for the thread that drives (start=leader_only, mode
+  // per_thread), which the descriptor does not show. Timers, deadlines, posted work, operations
+  // that pause (an accept without descriptors) and the delays of engine=chaos do not show here:
+  // limit the wait. For proactors with one processor, not in mode dedicated.
 
   /// Readable when the engine may have completed something; invalid_handle when it has none, in
   /// mode dedicated, and with several engines. It changes with reopen(), and there is none after
