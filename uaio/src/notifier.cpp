@@ -141,26 +141,56 @@ bool Postponed::prepare() noexcept {
   return thread_.load(std::memory_order_seq_cst) || ensure_thread();
 }
 
+// Without the lock: the timer's handler may have interrupted a thread in pthread_create, for whose
+// locks the holder of this one waits.
 void Postponed::put_by(const Notification& note) noexcept {
   Request& node = take_node(note);
-  {
-    const Locked locked{mutex_};
-    queue_.push(node);
-    waiting_.fetch_add(1, std::memory_order_release);
-  }
+  Request* newest = arrived_.load(std::memory_order_relaxed);
+  do {
+    node.next = newest;
+    // release: the thread that takes it sees the notification.
+  } while (!arrived_.compare_exchange_weak(newest, &node, std::memory_order_release,
+                                           std::memory_order_relaxed));
+  waiting_.fetch_add(1, std::memory_order_release);
   futex_wake(waiting_, 1);
   ensure_thread();
+}
+
+/// In the order of their arrival. With the lock held.
+void Postponed::take_arrived() noexcept {
+  Request* newest = arrived_.exchange(nullptr, std::memory_order_acquire);
+  Request* oldest = nullptr;
+  while (newest != nullptr) {
+    Request& each = *newest;
+    newest = each.next;
+    each.next = oldest;
+    oldest = &each;
+  }
+  while (oldest != nullptr) {
+    Request& each = *oldest;
+    oldest = each.next;
+    queue_.push(each);
+  }
 }
 
 void Postponed::look() noexcept {
   if (!has_waiting() || ensure_thread() || (!in_order_ && in_timer())) return;
   const SignalsBlocked blocked;
-  try_again();
+  if (pthread_mutex_trylock(&mutex_) != 0) return;  // its holder sees to it
+  send_waiting();
+  unlock();
 }
 
-/// True: some are left.
 bool Postponed::try_again() noexcept {
   lock();
+  const bool some = send_waiting();
+  unlock();
+  return some;
+}
+
+/// True: some are left. With the lock held.
+bool Postponed::send_waiting() noexcept {
+  take_arrived();
   Queue left;
   bool fits = true;
   while (Request* const node = queue_.pop()) {
@@ -173,9 +203,7 @@ bool Postponed::try_again() noexcept {
     }
   }
   queue_ = left;
-  const bool some = queue_.first != nullptr;
-  unlock();
-  return some;
+  return queue_.first != nullptr;
 }
 
 /// A keeper starts none: the callbacks would have its table. Neither does the timer's handler.
@@ -221,6 +249,7 @@ bool Postponed::retire(std::uint32_t seen) noexcept {
 }
 
 void Postponed::reset() noexcept {
+  take_arrived();
   while (Request* const node = queue_.pop()) give_request(*node);
   waiting_.store(0);
   thread_.store(false);

@@ -55,7 +55,9 @@ class Postponed {
   };
 
   bool ensure_thread() noexcept;
+  void take_arrived() noexcept;
   bool try_again() noexcept;
+  bool send_waiting() noexcept;
   static void* run(void* self);
   void serve() noexcept;
   bool retire(std::uint32_t seen) noexcept;
@@ -64,6 +66,7 @@ class Postponed {
   const bool in_order_;
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   Queue queue_;
+  std::atomic<Request*> arrived_{nullptr};  // not in the queue yet; the newest first, by next
   std::atomic<bool> thread_{false};
   std::atomic<std::uint32_t> prepared_{0};  // how often the thread was asked for
   std::atomic<std::uint32_t> waiting_{0};   // futex: how many

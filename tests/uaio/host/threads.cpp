@@ -396,6 +396,29 @@ HOST_CASE(callbacks_while_memory_is_allocated, "callbacks") {
     CHECK(host::finish(read) == 1);
   }
 }
+// In mode=single the timer interrupts threads that start a callback.
+HOST_CASE(callbacks_start_the_next_request, "callbacks") {
+  static const int file = host::temporary(O_DIRECT, 64U << 10);
+  static std::atomic<int> left{6'000};
+  static std::atomic<int> over{0};
+  constexpr int chains = 8;
+  static aiocb blocks[chains];
+  host::end_in_time();
+  for (int i = 0; i < chains; ++i) {
+    blocks[i] = host::request(file, host::aligned(), 4'096);
+    const auto next = [](sigval value) {
+      aiocb& block = *static_cast<aiocb*>(value.sival_ptr);
+      CHECK(host::finish(block) == 4'096);
+      if (--left < 0)
+        ++over;
+      else
+        CHECK(aio_read(&block) == 0);
+    };
+    detach_from(blocks[i], next, &blocks[i], nullptr);
+    CHECK(aio_read(&blocks[i]) == 0);
+  }
+  host::until([] { return over == chains; });
+}
 HOST_CASE(no_thread_for_a_callback, "limits") {
   if (::geteuid() != 0 && ::getuid() == 0) host::skip("needs another user");
   Pipe pipe;
