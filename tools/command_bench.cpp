@@ -55,7 +55,7 @@ int run_program(const BenchProgram& program, const std::vector<std::string>& opt
   const std::filesystem::path folder = bench_folder();
   if (folder.empty()) {
     note(
-        "baton bench: {} measures servers of Baton's source tree: run the command that is built "
+        "baton bench: {} needs the source tree of Baton: run the command that is built "
         "there, or name the tree's folder `bench` by BATON_BENCH\n",
         program.name);
     return 2;
