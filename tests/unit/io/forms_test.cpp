@@ -330,11 +330,6 @@ TEST_F(Forms, a_result_is_taken_once) {
   EXPECT_EQ(acceptor.take(accept).error(), errc::handle_closed);
   EXPECT_TRUE(connector.take(connect));
   EXPECT_EQ(connector.take(connect).error(), errc::handle_closed);
-  proactor_.stop();
-  EXPECT_EQ(connector.connect(connect, where), errc::stopped);
-  EXPECT_EQ(connect.handle(), nullptr) << "a refused connect names no handle";
-  EXPECT_EQ(connector.take(connect).error(), errc::handle_closed);
-  proactor_.restart();
 }
 
 TEST_F(Forms, what_has_accepted_nothing_gives_no_connection) {

@@ -252,6 +252,24 @@ TEST_F(Refusals, of_linger_where_it_means_nothing) {
       detail::set_option(proactor_, *ends.first.handle(), static_cast<option::Name>(99), 1));
 }
 
+// Its handle is closed, and may be another socket's soon.
+TEST_F(Refusals, of_a_connect_leave_no_handle_in_its_operation) {
+  Config few = config(16);
+  few.processors.front().operations_max = 1;
+  Proactor proactor{std::move(few)};
+  auto ends = StreamSocket::pair(proactor).value();
+  Operation read;
+  char byte = 0;
+  ASSERT_FALSE(ends.first.read(read, MutableBuffer{&byte, 1}, [](Operation&) {}));
+  Connector connector{proactor};
+  Endpoint where = Endpoint::loopback(1);
+  Operation connect;
+  EXPECT_EQ(connector.connect(connect, where, [](Operation&) {}), errc::limit_reached);
+  EXPECT_EQ(connect.handle(), nullptr);
+  EXPECT_EQ(connector.take(connect).error(), errc::handle_closed);
+  proactor.finish();
+}
+
 TEST_F(Refusals, of_what_a_listener_of_each_lane_needs) {
   Config lanes = config(16);
   lanes.processors.front().mode = Mode::per_thread;
