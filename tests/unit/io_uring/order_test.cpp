@@ -265,5 +265,27 @@ TEST_P(Order, sync_waits_for_earlier_writes) {
   for (std::size_t i = 0; i < 8; ++i) EXPECT_LT(position(writes[i]), position(syncs[2]));
 }
 
+// The first write is long and the second is not, so that the later one ends first.
+TEST_P(Order, a_write_between_two_syncs_counts_for_the_second) {
+  Handle* const file = driver.adopt(temporary_file(), HandleKind::file);
+  const std::string text = pattern(32 << 20);
+  std::deque<Operation> writes(2);
+  std::deque<Operation> syncs(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    writes[i].prepare(OperationKind::write_file, file, Operation::exactly);
+    writes[i].set_buffer(ConstBuffer{std::string_view{text}.substr(0, i == 0 ? text.size() : 1)});
+    writes[i].set_offset(i * text.size());
+    driver.submit(writes[i]);
+    syncs[i].prepare(OperationKind::sync_file, file);
+    driver.submit(syncs[i]);
+  }
+  driver.engine().flush();
+  for (Operation& sync : syncs) ASSERT_TRUE(driver.run_until(sync));
+  const auto position = [&](const Operation& operation) {
+    return std::find(driver.history().begin(), driver.history().end(), &operation);
+  };
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_LT(position(writes[i]), position(syncs[i]));
+}
+
 }  // namespace
 }  // namespace baton::test
