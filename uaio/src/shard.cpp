@@ -561,9 +561,24 @@ void Shard::release_after_direct() noexcept {
 
 // -- cancelling -----------------------------------------------------------------------------------
 
+/// Another call that is cancelling one of these requests, and has no answer yet.
+Shard::Cancelled* Shard::cancel_under_way(const Cancelled& tally) noexcept {
+  void* found = nullptr;
+  files_->for_each([&](Request& request) {
+    const bool same =
+        tally.block != nullptr ? request.block == tally.block : request.fildes == tally.fildes;
+    if (same && request.awaited && request.tally != nullptr) found = request.tally;
+  });
+  return static_cast<Cancelled*>(found);
+}
+
 // A request of a file is left alone, unless it waits for data: it ends soon, and the call cannot
 // wait to learn how. Cancelled after the answer that it was not, it would contradict the answer.
 void Shard::ask_to_cancel(Cancelled& tally) noexcept {
+  if (Cancelled* const earlier = cancel_under_way(tally); earlier != nullptr) {
+    tally.next = std::exchange(earlier->after, &tally);
+    return;
+  }
   Request* chosen = nullptr;
   // In order of starts, so that a queued request is found at the front of its list.
   Request** end = &chosen;
@@ -607,9 +622,11 @@ void Shard::answer(Cancelled& tally) noexcept {
     if (request.tally == &tally) request.tally = nullptr;
   });
   if (!driven_by_callers()) outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+  Cancelled* later = tally.after;
   std::atomic<std::uint32_t>& answered = tally.answered;
   answered.store(1, std::memory_order_release);
   futex_wake(answered, 1);
+  while (later != nullptr) ask_to_cancel(*std::exchange(later, later->next));
 }
 
 // -- fork -----------------------------------------------------------------------------------------

@@ -45,7 +45,9 @@ class Shard {
     std::uint32_t pending = 0;    // asked for, and not complete yet
     std::uint32_t streams = 0;    // of those: may wait for ever, and end soon when cancelled
     int fildes = -1;
-    const aiocb* block = nullptr;            // null: all of the descriptor
+    const aiocb* block = nullptr;  // null: all of the descriptor
+    Cancelled* after = nullptr;    // calls that wait for what this one cancels, by next
+    Cancelled* next = nullptr;
     std::atomic<std::uint32_t> answered{0};  // futex
   };
   /// Cancels what is pending on the descriptor and waits until what ends soon has ended.
@@ -141,6 +143,7 @@ class Shard {
   void release_held(Inode& inode, std::uint64_t number) noexcept;
   void hold_syncs(const Inode& inode) noexcept;
   void release_after_direct() noexcept;
+  Cancelled* cancel_under_way(const Cancelled& tally) noexcept;
   void ask_to_cancel(Cancelled& tally) noexcept;
   void answer(Cancelled& tally) noexcept;
 

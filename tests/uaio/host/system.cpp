@@ -517,6 +517,21 @@ HOST_CASE(cancel_agrees_with_error, "answers") {
   // Those in the queue of an engine.
   cancels_are_final(host::temporary(O_DSYNC), aio_write, memory, 1U << 20);
 }
+HOST_CASE(cancels_at_once_agree, "answers") {
+  Pipe pipe;
+  char byte = 0;
+  for (int i = 0; i < 5 * host::rounds(); ++i) {
+    aiocb read = host::request(pipe.out(), &byte, 1);
+    CHECK(aio_read(&read) == 0);
+    int answers[2] = {};
+    std::thread other{[&] { answers[0] = aio_cancel(pipe.out(), &read); }};
+    answers[1] = aio_cancel(pipe.out(), &read);
+    other.join();
+    const bool is_left = answers[0] == AIO_NOTCANCELED || answers[1] == AIO_NOTCANCELED;
+    CHECK(is_left == (aio_error(&read) == EINPROGRESS));
+    if (is_left) CHECK(::write(pipe.in(), "c", 1) == 1 && host::finish(read) == 1);
+  }
+}
 // A file in memory has no device; neither has one of a network, or one that a process serves.
 HOST_CASE(cancel_of_a_file_in_memory_is_final, "answers") {
   constexpr std::size_t size = 4U << 20;
