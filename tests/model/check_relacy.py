@@ -5,8 +5,9 @@ usage: check_relacy.py [SCHEDULES]    SCHEDULES of each scenario, a million by d
        check_relacy.py --record       notes in verified.txt that every scenario ended as it must
 
 The result depends on the test, on the headers of Baton that it includes, and on the options below.
-verified.txt has the hash of these as they were at the last record; as long as the hash is the same,
-an ordinary run compiles and checks nothing again. With BATON_MODEL_FULL=1 or SCHEDULES it does.
+verified.txt has the hash of these, without comments, as they were at the last record. As long as
+the hash is the same, an ordinary run compiles and checks nothing again. With BATON_MODEL_FULL=1 or
+SCHEDULES it does.
 
 CXX is the compiler, BATON_RELACY the folder that has relacy/relacy.hpp if the compiler does not
 find it. Exit status 0: all as it must be; 1: it is not; 77: relacy is not installed.
@@ -49,8 +50,13 @@ def sources():
     return sorted({pathlib.Path(name).resolve() for name in names})
 
 
+def without_comments(file):
+    lines = (line.strip() for line in file.read_bytes().split(b"\n"))
+    return b"\n".join(line for line in lines if line and not line.startswith(b"//"))
+
+
 def hash_of(files):
-    parts = [file.read_bytes() for file in files if file.is_relative_to(ROOT)]
+    parts = [without_comments(file) for file in files if file.is_relative_to(ROOT)]
     return hashlib.sha256(b"".join([" ".join([*OPTIONS, SCHEDULES]).encode(), *parts])).hexdigest()
 
 
