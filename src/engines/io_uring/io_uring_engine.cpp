@@ -505,6 +505,16 @@ Verdict IoUringEngine::move_by_call(Operation& operation) noexcept {
   return verdict;
 }
 
+// Null: it names no operation, or one that has left the engine. So may a request that looks
+// unsubmitted: another thread is entering with it. The kernel tells that it has taken the requests
+// of an entry only when it has begun all of them, and the first may be complete by then.
+Request* IoUringEngine::request_of(std::uint64_t user_data) noexcept {
+  Request* const named = requests_.find(static_cast<std::uint32_t>(user_data >> 32));
+  const bool is_there = named != nullptr && named->operation != nullptr &&
+                        named->generation == static_cast<std::uint32_t>(user_data);
+  return is_there ? named : nullptr;
+}
+
 // A write beyond RLIMIT_FSIZE raises SIGXFSZ in the thread that enters the ring, but not in a
 // worker of the kernel. The program may lower the limit after a write was prepared, so the limit is
 // read before each entry.
@@ -513,8 +523,7 @@ void IoUringEngine::leave_limited_writes_to_workers() noexcept {
   std::optional<bool> limited;
   ring_->for_each_unsubmitted([&](abi::Sqe& request) {
     mutex_.assume_held();
-    const Request* const named =
-        requests_.find(static_cast<std::uint32_t>(request.user_data >> 32));
+    const Request* const named = request_of(request.user_data);
     if (named == nullptr || !writes_to_file(*named->operation)) return;
     if (!limited) limited = FileCalls::growth_is_limited(system_);
     if (*limited) request.flags |= abi::sqe_async;
@@ -827,13 +836,9 @@ bool IoUringEngine::settle(abi::Cqe completion, OperationQueue& done) noexcept {
     wake_pending_.exchange(false, std::memory_order_seq_cst);  // as in settle_wake
     return true;
   }
-  const auto slot = static_cast<std::uint32_t>(completion.user_data >> 32);
-  const auto generation = static_cast<std::uint32_t>(completion.user_data);
-  Request* const request = requests_.find(slot);
-  const bool expected =
-      request != nullptr && request->operation != nullptr && request->generation == generation;
-  BATON_DASSERT(expected);
-  if (!expected) {
+  Request* const request = request_of(completion.user_data);
+  BATON_DASSERT(request != nullptr);
+  if (request == nullptr) {
     count(stale_events_);
     return false;
   }
@@ -1259,8 +1264,8 @@ bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
     const std::uint64_t tag = completion.user_data;
     if (!is_cancel_tag(tag) && tag != wake_tag && tag != message_tag) --left;
     // A read may end with ECANCELED because a timer's clock was set. This one was cancelled by us.
-    const Request* const named = requests_.find(static_cast<std::uint32_t>(tag >> 32));
-    if (completion.result == -ECANCELED && named != nullptr && named->operation != nullptr &&
+    const Request* const named = request_of(tag);
+    if (completion.result == -ECANCELED && named != nullptr &&
         named->operation->kind() == OperationKind::read_stream) {
       completion.result = -EINTR;
     }

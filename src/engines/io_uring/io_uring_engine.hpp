@@ -119,6 +119,7 @@ class IoUringEngine final : public Engine {
   bool done_without_kernel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] bool goes_by_call(const Operation& operation) const noexcept;
   Verdict move_by_call(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] Request* request_of(std::uint64_t user_data) noexcept BATON_REQUIRES(mutex_);
   void leave_limited_writes_to_workers() noexcept BATON_REQUIRES(mutex_);
   abi::Sqe* claim() noexcept BATON_REQUIRES(mutex_);
   void leave_lane(Operation& operation) noexcept BATON_REQUIRES(mutex_);

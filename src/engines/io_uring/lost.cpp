@@ -106,8 +106,7 @@ void IoUringEngine::let_go_of_ring(OperationQueue& completed) noexcept {
   // A close that was not submitted still has to be made. Other unsubmitted requests had no effect.
   ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
     mutex_.assume_held();
-    const Request* const named =
-        requests_.find(static_cast<std::uint32_t>(request.user_data >> 32));
+    const Request* const named = request_of(request.user_data);
     if (named == nullptr || request.opcode != abi::op_close) return;
     progress(*named->operation).place = Place::postponed;
   });
