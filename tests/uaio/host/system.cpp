@@ -462,10 +462,14 @@ namespace {
 
 constexpr std::size_t cancels_at_once = 24;
 
-void cancels_are_final(int file, int (*start)(aiocb*), void* memory, std::size_t size) {
+constexpr std::size_t cancelled_size = 1U << 20;
+
+void cancels_are_final(int file, int (*start)(aiocb*)) {
+  constexpr std::size_t size = cancelled_size;
+  static auto* const memory = static_cast<char*>(host::aligned(size * cancels_at_once));
   std::vector<aiocb> blocks;
   for (std::size_t i = 0; i < cancels_at_once; ++i) {
-    blocks.push_back(host::request(file, memory, size, static_cast<off_t>(i * size)));
+    blocks.push_back(host::request(file, memory + i * size, size, static_cast<off_t>(i * size)));
   }
   for (aiocb& each : blocks) CHECK(start(&each) == 0);
   std::vector<int> answers;
@@ -515,7 +519,7 @@ HOST_CASE(cancel_agrees_with_error, "answers") {
     return answer != AIO_ALLDONE;
   });
   // Those in the queue of an engine.
-  cancels_are_final(host::temporary(O_DSYNC), aio_write, memory, 1U << 20);
+  cancels_are_final(host::temporary(O_DSYNC), aio_write);
 }
 HOST_CASE(cancels_at_once_agree, "answers") {
   Pipe pipe;
@@ -534,13 +538,11 @@ HOST_CASE(cancels_at_once_agree, "answers") {
 }
 // A file in memory has no device; neither has one of a network, or one that a process serves.
 HOST_CASE(cancel_of_a_file_in_memory_is_final, "answers") {
-  constexpr std::size_t size = 4U << 20;
   const int file = ::memfd_create("uaio-host", MFD_CLOEXEC);
-  CHECK(file >= 0 && ::ftruncate(file, size * cancels_at_once) == 0);
-  void* const memory = host::aligned(size);
+  CHECK(file >= 0 && ::ftruncate(file, cancels_at_once * cancelled_size) == 0);
   for (int i = 0; i < 4; ++i) {
-    cancels_are_final(file, aio_write, memory, size);
-    cancels_are_final(file, aio_read, memory, size);
+    cancels_are_final(file, aio_write);
+    cancels_are_final(file, aio_read);
   }
 }
 HOST_CASE(sync_waits_for_direct_writes, "order") {
