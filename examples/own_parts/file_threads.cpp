@@ -66,8 +66,13 @@ void transfer(Operation& operation) noexcept {
     if (!operation.has(Operation::append) && (place >> 63) != 0) return operation.finish(EINVAL);
     // An append goes to the end, whatever the offset. One at the current position would move that.
     const off_t offset = operation.has(Operation::append) ? 0 : static_cast<off_t>(place);
-    const ssize_t moved = reads ? ::preadv2(fd, pieces.data(), count, offset, 0)
-                                : ::pwritev2(fd, pieces.data(), count, offset, 0);
+    ssize_t moved = reads ? ::preadv2(fd, pieces.data(), count, offset, 0)
+                          : ::pwritev2(fd, pieces.data(), count, offset, 0);
+    // Some files of /proc take no offset.
+    constexpr off_t position = -1;
+    if (moved < 0 && errno == ESPIPE && !reads) {
+      moved = ::pwritev2(fd, pieces.data(), count, position, 0);
+    }
     if (moved > 0) {
       operation.add_bytes(static_cast<std::size_t>(moved));
     } else if (moved == 0) {
