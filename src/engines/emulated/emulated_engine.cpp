@@ -543,12 +543,13 @@ bool EmulatedEngine::passes(const Operation& operation, const OperationList& que
   return true;
 }
 
-bool EmulatedEngine::only_waits(const OperationList& queue) noexcept {
+// The first that is no wait for readiness, or null.
+const Operation* EmulatedEngine::behind_waits(const OperationList& queue) noexcept {
   const Operation* each = queue.front();
   while (each != nullptr && each->kind() == OperationKind::wait_ready) {
     each = OperationList::next(*each);
   }
-  return each == nullptr;
+  return each;
 }
 
 // Up to a call in vain, which makes every strategy report the next room.
@@ -566,8 +567,8 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
     progress(operation) = Progress{};
     if (refused(operation)) return Submission::completed;
     const bool first = direction.queue.empty();
-    if (operation.kind() == OperationKind::read_stream && only_waits(direction.queue) &&
-        Performer::needs_no_transfer(operation)) {
+    if (operation.kind() == OperationKind::read_stream &&
+        behind_waits(direction.queue) == nullptr && Performer::needs_no_transfer(operation)) {
       return Submission::completed;
     }
     const bool ahead = !first && passes(operation, direction.queue);
@@ -805,10 +806,7 @@ void EmulatedEngine::look_later(Record& record, Direction& direction, bool by_le
 }
 
 bool EmulatedEngine::may_end_unheard(const Record& record, Direction& direction) noexcept {
-  const Operation* first = direction.queue.front();
-  while (first != nullptr && first->kind() == OperationKind::wait_ready) {
-    first = OperationList::next(*first);
-  }
+  const Operation* const first = behind_waits(direction.queue);
   if (first == nullptr || first->kind() != OperationKind::write_stream ||
       first->handle()->kind() != HandleKind::stream_socket) {
     return false;

@@ -183,7 +183,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   static void set_aside(OperationList& queue, OperationList& refused) noexcept;
   [[nodiscard]] bool may_connect_by_worker(const Handle& handle) const noexcept;
   static bool passes(const Operation& operation, const OperationList& queue) noexcept;
-  static bool only_waits(const OperationList& queue) noexcept;
+  static const Operation* behind_waits(const OperationList& queue) noexcept;
   Outcome perform_ahead(Operation& operation) noexcept;
   static void leave(Operation& operation, Record* record) noexcept;
   CancelAnswer cancel_at(Operation& operation, Record* record, Direction& direction) noexcept;
