@@ -35,7 +35,6 @@ Proactor::Core::Core(Config configuration, const os::System& system, std::uint32
       per_thread_(lanes > 0),
       ledger_(system, handles_max, lanes > 0),
       crew_(ledger_, loops_, stopped_, *this) {
-  os::count_forks();
   os::in_forked_child.store(LaneLoop::stop_in_forked_child, std::memory_order_relaxed);
   const std::uint32_t count = std::max(lanes, 1U);
   for (std::uint32_t i = 0; i < count; ++i) {

@@ -6,13 +6,11 @@
 
 namespace baton::os {
 
-/// Makes fork count; any number of times, any thread.
-void count_forks() noexcept;
-
 /// Called in each forked child, by its only thread, before fork returns; null: none.
 inline std::atomic<void (*)()> in_forked_child{nullptr};
 
-inline std::atomic<std::uint32_t> forks_counted{0};
+/// Defined beside the function that counts, so that a program with a static library has that, too.
+extern std::atomic<std::uint32_t> forks_counted;
 
 /// Any thread; costs a load.
 inline std::uint32_t fork_generation() noexcept {

@@ -197,7 +197,6 @@ int getrlimit_of(int resource, ::rlimit* limit) {
 }
 
 System make_real() noexcept {
-  count_forks();
   System system{};
   system.monotonic_ns = monotonic_ns;
   system.monotonic_coarse_ns = monotonic_coarse_ns;

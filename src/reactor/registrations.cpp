@@ -56,9 +56,7 @@ Reactor::Impl::Impl(const ReactorConfig& config)
       token_(std::in_place, system_),
       table_(os::handles_bound(system_, config.handles_max)),
       notifications_(config.notifications_max),
-      timers_(config.timers_max) {
-  os::count_forks();
-}
+      timers_(config.timers_max) {}
 
 Reactor::Impl::~Impl() {
   if (members_ != 0 && !in_wrong_process()) {

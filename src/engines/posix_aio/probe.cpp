@@ -97,7 +97,6 @@ Result<void, Failure> probe(const os::System& system, NotifyStrategy& notify) {
 // may wait for ever. Its lock may also have been held at the fork.
 Result<void, Failure> check_not_forked() {
   static std::atomic<std::int64_t> first_use{-1};
-  os::count_forks();
   const std::int64_t now = os::fork_generation();
   std::int64_t first = -1;
   if (first_use.compare_exchange_strong(first, now) || first == now) return {};

@@ -259,6 +259,31 @@ HOST_CASE(fork_storm_from_threads, "fork and exec") {
   over = true;
   for (std::thread& each : threads) each.join();
 }
+/// What another thread does while this one is inside fork().
+std::atomic<int> amid_a_fork{0};  // 1: it shall begin; 2: it is done
+void let_another_thread_work() {
+  if (amid_a_fork != 0) return;
+  amid_a_fork = 1;
+  while (amid_a_fork != 2) std::this_thread::yield();
+}
+HOST_CASE(first_request_amid_a_fork, "fork and exec") {
+  const auto move_a_byte = [] {
+    Pipe pipe;
+    char byte = 0;
+    aiocb stream = host::request(pipe.out(), &byte, 1);
+    CHECK(aio_read(&stream) == 0 && ::write(pipe.in(), "a", 1) == 1);
+    CHECK(host::finish(stream) == 1);
+  };
+  CHECK(pthread_atfork(let_another_thread_work, nullptr, nullptr) == 0);
+  std::thread other{[&] {
+    while (amid_a_fork != 1) std::this_thread::yield();
+    move_a_byte();
+    amid_a_fork = 2;
+  }};
+  CHECK(host::in_child(move_a_byte) == 0);
+  other.join();
+  move_a_byte();
+}
 HOST_CASE(child_has_its_own_requests, "fork and exec") {
   use_all_kinds();
   Pipe pipe;

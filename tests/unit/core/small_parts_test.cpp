@@ -82,7 +82,6 @@ TEST(KeptLane, IsLetGoOnceWhenItsThreadEnds) {
 // The lane is the parent's. exit() destroys the thread's list first, and calls this function before
 // it destroys anything else.
 TEST(KeptLane, IsNotLetGoInAForkedChild) {
-  os::count_forks();
   KeptLane lane;
   pid_t child = -1;
   std::thread{[&] {
