@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.baton.Demultiplexor;
 import io.baton.test.ChildJvm;
 import io.baton.test.Patience;
 import java.io.IOException;
@@ -119,6 +120,60 @@ class BatonOnlyTest extends Nio2Contract {
     @Override
     public void failed(Throwable error, Object attachment) {
       // The test is over.
+    }
+  }
+
+  /** Longer than the test waits for what must happen meanwhile. */
+  private static void awaitWithoutLimit(CountDownLatch latch) {
+    try {
+      latch.await();
+    } catch (InterruptedException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  @Test
+  void connectionsThatWaitAreAcceptedWithoutTheLanes() throws Exception {
+    int connections = 20;
+    AsynchronousChannelGroup group = fixed(2);
+    AsynchronousServerSocketChannel listener = listen(group);
+    InetSocketAddress address = (InetSocketAddress) listener.getLocalAddress();
+    CountDownLatch first = new CountDownLatch(1);
+    CountDownLatch lanesAreHeld = new CountDownLatch(1);
+    CountDownLatch accepted = new CountDownLatch(connections);
+    listener.accept(
+        null,
+        new Then<AsynchronousSocketChannel>() {
+          @Override
+          public void then(AsynchronousSocketChannel connection) throws Exception {
+            first.countDown();
+            // All others wait at the listener from here on.
+            lanesAreHeld.await();
+            closeLater(connection);
+            listener.accept(null, this);
+            accepted.countDown();
+          }
+        });
+    for (int i = 0; i < connections; i++) {
+      closeLater(new Socket(address.getAddress(), address.getPort()));
+    }
+    Patience.await(first, "the first connection");
+    Demultiplexor demultiplexor = ((Group) group).demultiplexor();
+    CountDownLatch held = new CountDownLatch(demultiplexor.getThreads());
+    CountDownLatch release = new CountDownLatch(1);
+    for (int i = 0; i < demultiplexor.getThreads(); i++) {
+      demultiplexor.post(
+          () -> {
+            held.countDown();
+            awaitWithoutLimit(release);
+          });
+    }
+    try {
+      Patience.await(held, "the lanes");
+      lanesAreHeld.countDown();
+      Patience.await(accepted, "the connections");
+    } finally {
+      release.countDown();
     }
   }
 
