@@ -281,7 +281,7 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
   }
 
   private void cancel(Pending<?, ?> operation, boolean close) {
-    socket.channel.cancel(operation.activation);
+    socket.channel.cancel(operation.activation());
     if (close) {
       close();
     }

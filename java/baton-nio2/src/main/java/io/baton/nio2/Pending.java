@@ -19,8 +19,8 @@ class Pending<V, A> implements Runnable {
   private final A attachment;
   private final ResultFuture<V> future;
 
-  /** Number of the operation on its channel. */
-  volatile long activation;
+  /** Number of the operation on its channel. Only futures are cancelled by it. */
+  private volatile long activation;
 
   /** The thread that hands it to an executor now, and must not run it itself. */
   Thread dispatcher;
@@ -47,6 +47,17 @@ class Pending<V, A> implements Runnable {
 
   Future<V> future() {
     return future;
+  }
+
+  void started(long number) {
+    // A volatile store waits for all stores before it.
+    if (future != null) {
+      activation = number;
+    }
+  }
+
+  long activation() {
+    return activation;
   }
 
   boolean isCancelled() {
@@ -89,12 +100,17 @@ class Pending<V, A> implements Runnable {
 
   /** Calls the handler. */
   final void tell() {
+    if (error == null) {
+      handler.completed(result, attachment);
+    } else {
+      handler.failed(error, attachment);
+    }
+  }
+
+  /** Calls the handler, which the group was told to wait for. */
+  final void tellAndLeave() {
     try {
-      if (error == null) {
-        handler.completed(result, attachment);
-      } else {
-        handler.failed(error, attachment);
-      }
+      tell();
     } finally {
       group.leave();
     }
