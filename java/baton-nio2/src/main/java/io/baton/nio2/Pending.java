@@ -15,8 +15,8 @@ import java.util.concurrent.Future;
  */
 class Pending<V, A> implements Runnable {
   private final Group group;
-  private final CompletionHandler<V, ? super A> handler;
-  private final A attachment;
+  private CompletionHandler<V, ? super A> handler;
+  private A attachment;
   private final ResultFuture<V> future;
 
   /** Number of the operation on its channel. Only futures are cancelled by it. */
@@ -44,6 +44,16 @@ class Pending<V, A> implements Runnable {
     handler = null;
     future = new ResultFuture<>(group, this, cancellation);
   }
+
+  /** For the next operation with a handler. */
+  final void prepare(A nextAttachment, CompletionHandler<V, ? super A> nextHandler) {
+    Check.notNull(nextHandler, "handler");
+    attachment = nextAttachment;
+    handler = nextHandler;
+  }
+
+  /** The handler is about to be called, and nothing else needs this object. */
+  void told() {}
 
   Future<V> future() {
     return future;
@@ -100,10 +110,20 @@ class Pending<V, A> implements Runnable {
 
   /** Calls the handler. */
   final void tell() {
-    if (error == null) {
-      handler.completed(result, attachment);
+    CompletionHandler<V, ? super A> told = handler;
+    A toldAttachment = attachment;
+    V toldResult = result;
+    Throwable toldError = error;
+    // A program's objects must not be kept longer than it keeps them.
+    handler = null;
+    attachment = null;
+    result = null;
+    error = null;
+    told();
+    if (toldError == null) {
+      told.completed(toldResult, toldAttachment);
     } else {
-      handler.failed(error, attachment);
+      told.failed(toldError, toldAttachment);
     }
   }
 
