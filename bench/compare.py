@@ -307,13 +307,13 @@ class Load:
 # --- measuring ------------------------------------------------------------------------------------
 
 def warm_up(build, wanted, server, seconds, messages, cores):
-    """Unmeasured loads: for so long, and then until so many messages are answered."""
-    length = seconds
-    while length > 0 or messages > 0:
-        load = Load(build, wanted, server.port, length or 1.0, cores)
+    """Unmeasured loads of so many seconds: one, and more until so many messages are answered."""
+    length = seconds or 1.0
+    while seconds > 0 or messages > 0:
+        load = Load(build, wanted, server.port, length, cores)
         load.run()
         messages -= load.finish()["messages_total"]
-        length = 0
+        seconds = 0
 
 
 def measure_server(build, side, pinned, seconds, warm_up_s=0.0, warm_up_messages=0):
