@@ -192,16 +192,21 @@ class Server:
         words = self.errors.read().strip().split("\n")[-1]
         return words or f"{shown(shlex.join(self.command))} {what}"
 
-    def _of_tasks(self, file, pick):
+    def _of_tasks(self, file, pick, name=""):
         total = 0
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                total += pick((task / file).read_text())
+                if not name or name in (task / "comm").read_text():
+                    total += pick((task / file).read_text())
         return total
 
     def cpu_ns(self):
         # Exact, unlike the ticks of /proc/PID/stat, and with the kernel threads of a ring.
         return self._of_tasks("schedstat", lambda text: int(text.split()[0]))
+
+    def compiler_ns(self):
+        """Of a JVM's compilers."""
+        return self._of_tasks("schedstat", lambda text: int(text.split()[0]), " CompilerThre")
 
     def ticks(self):
         """In user space and in the kernel, in ticks of the system's accounting."""
@@ -301,19 +306,28 @@ class Load:
 
 # --- measuring ------------------------------------------------------------------------------------
 
-def measure_server(build, side, pinned, seconds, warm_up=0.0):
-    """One round of one side: a fresh server, an unmeasured load, and the measured one."""
+def warm_up(build, wanted, server, seconds, messages, cores):
+    """Unmeasured loads of so many seconds: one, and more until so many messages are answered."""
+    length = seconds or 1.0
+    while seconds > 0 or messages > 0:
+        load = Load(build, wanted, server.port, length, cores)
+        load.run()
+        messages -= load.finish()["messages_total"]
+        seconds = 0
+
+
+def measure_server(build, side, pinned, seconds, warm_up_s=0.0, warm_up_messages=0):
+    """One round of one side: a fresh server, unmeasured loads, and the measured one."""
     _, template, wanted = side
     server_cores, load_cores = cores_for(pinned)
     with serving(command_line(template, build), server_cores) as server:
-        if warm_up > 0:
-            load = Load(build, wanted, server.port, warm_up, load_cores)
-            load.run()
-            load.finish()
+        warm_up(build, wanted, server, warm_up_s, warm_up_messages, load_cores)
         load = Load(build, wanted, server.port, seconds, load_cores)
         cpu, switches, ticks = server.cpu_ns(), server.switches(), server.ticks()
+        compiler = server.compiler_ns()
         load.run()
         cpu, switches = server.cpu_ns() - cpu, server.switches() - switches
+        compiler = server.compiler_ns() - compiler
         user, kernel = (now - then for now, then in zip(server.ticks(), ticks))
         report = load.finish()
         messages = report["messages_total"]
@@ -331,6 +345,8 @@ def measure_server(build, side, pinned, seconds, warm_up=0.0):
             "jain": report["fairness"]["jain"],
             "generator_busy": report["generator"]["busy"],
             **({"lost": datagrams["lost"] / datagrams["sent"]} if datagrams else {}),
+            # A part of the CPU time: a JVM that still compiles was not warmed up for long enough.
+            **({"compiler_us": compiler / messages / 1000} if warm_up_messages > 0 else {}),
         }
 
 

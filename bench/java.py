@@ -7,9 +7,11 @@
     bench/java.py --only Netty        servers whose name has this in it, and the raw loop
 
 All have one thread. In each round every server runs once, in an order that turns. Each is warmed
-up before it is measured, for a JVM compiles while it serves. Ratios are those of single rounds,
-against the raw C loop over epoll, and the verdict comes from the interval of their median. The
-goals hold Baton against the loop over a Selector, Netty and the JDK's NIO.2, too.
+up before it is measured, for a JVM compiles while it serves: for some time, and until it has
+answered so many messages. The results tell the CPU time of the compilers in the measured part
+(compiler_us). Ratios are those of single rounds, against the raw C loop over epoll, and the verdict
+comes from the interval of their median. The goals hold Baton against the loop over a Selector,
+Netty and the JDK's NIO.2, too.
 
 Everything goes to bench/results/<date>-java.json; bench/report.py draws the article's figures 1 and
 2 from it. `scripts/java --bench` builds the servers in Java. What cannot run here is left out, and
@@ -63,7 +65,8 @@ def measure_row(options, row, clock):
             try:
                 side = (name, sides[name], rows.load_of(row))
                 taken[name].append(compare.measure_server(
-                    options.build, side, not options.free, options.seconds, options.warm_up))
+                    options.build, side, not options.free, options.seconds, options.warm_up,
+                    options.warm_up_messages))
             except compare.CannotMeasure as why:
                 troubles[name] = str(why)
     result = rows.judge_row(row, taken, troubles)
@@ -89,9 +92,11 @@ def main():
                           quick=(3, 0.5))
     parser.add_argument("--warm-up", type=float, default=3.0, metavar="SECONDS",
                         help="before each round")
+    parser.add_argument("--warm-up-messages", type=int, default=300_000, metavar="NUMBER",
+                        help="so many at least: slow servers are warmed up for longer")
     options = parser.parse_args()
     if options.quick:
-        options.warm_up = 2.0
+        options.warm_up, options.warm_up_messages = 2.0, 200_000
     wanted = [row for row in ROWS if options.row in rows.name_of(row) and
               (not options.quick or row.sessions in QUICK)]
     if not wanted:

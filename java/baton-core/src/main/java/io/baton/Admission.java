@@ -11,14 +11,16 @@ final class Admission {
   private static final long CLOSED = 1L << 63;
   private static final VarHandle STATE;
   private static final VarHandle FINISHED;
-  private static final VarHandle QUEUED_BYTES;
+  private static final VarHandle CLAIMED_BYTES;
+  private static final VarHandle FINISHED_BYTES;
 
   static {
     try {
       MethodHandles.Lookup lookup = MethodHandles.lookup();
       STATE = lookup.findVarHandle(Admission.class, "state", long.class);
       FINISHED = lookup.findVarHandle(Admission.class, "finished", long.class);
-      QUEUED_BYTES = lookup.findVarHandle(Admission.class, "queuedBytes", long.class);
+      CLAIMED_BYTES = lookup.findVarHandle(Admission.class, "claimedBytes", long.class);
+      FINISHED_BYTES = lookup.findVarHandle(Admission.class, "finishedBytes", long.class);
     } catch (ReflectiveOperationException e) {
       throw new ExceptionInInitializerError(e);
     }
@@ -30,7 +32,8 @@ final class Admission {
   // after the close has counted them.
   private volatile long state;
   private volatile long finished;
-  private volatile long queuedBytes;
+  private volatile long claimedBytes;
+  private volatile long finishedBytes;
 
   Admission(Settings settings) {
     this.settings = settings;
@@ -53,7 +56,9 @@ final class Admission {
   }
 
   long queuedBytes() {
-    return queuedBytes;
+    // In this order, as in pending().
+    long done = finishedBytes;
+    return claimedBytes - done;
   }
 
   /** A number for one more operation. */
@@ -83,25 +88,34 @@ final class Admission {
   void claimBytes(long bytes) {
     long most = settings.writeBytesMax();
     while (true) {
-      long seen = queuedBytes;
-      if (seen > 0 && seen + bytes > most) {
+      long done = finishedBytes;
+      long seen = claimedBytes;
+      long queued = seen - done;
+      if (queued > 0 && queued + bytes > most) {
         throw new LimitReachedException(
             "write_bytes_max of this channel is "
                 + most
                 + ", "
-                + seen
+                + queued
                 + " bytes are queued, and "
                 + bytes
                 + " more do not fit; write again after a completion, or raise it");
       }
-      if (QUEUED_BYTES.weakCompareAndSet(this, seen, seen + bytes)) {
+      if (CLAIMED_BYTES.weakCompareAndSet(this, seen, seen + bytes)) {
         return;
       }
     }
   }
 
+  /** The write was not started after all. Any thread. */
   void unclaimBytes(long bytes) {
-    QUEUED_BYTES.getAndAdd(this, -bytes);
+    CLAIMED_BYTES.getAndAdd(this, -bytes);
+  }
+
+  /** The lane's thread: a write is done. */
+  void finishedBytes(long bytes) {
+    // As in finished().
+    FINISHED_BYTES.setRelease(this, finishedBytes + bytes);
   }
 
   /** The lane's thread: the handler of an operation is about to be entered. */

@@ -11,6 +11,7 @@ import java.nio.channels.UnsupportedAddressTypeException;
 import java.time.Duration;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.Consumer;
 
 /**
  * A connection, a listener, a datagram socket or a file whose operations complete by a handler.
@@ -297,6 +298,39 @@ public final class AsynchChannel implements AutoCloseable {
    */
   public long accept() {
     return startAccept(null);
+  }
+
+  /**
+   * Takes a connection that waits already, on the calling thread. An accept of a thread that is no
+   * lane has to wait for the lane of the listener, which may be busy; this does not.
+   *
+   * @param taker is called inside, with what {@link AsynchHandler#onAcceptCompleted} would get; a
+   *     connection that it does not take is closed
+   * @return false if nothing was done: no connection waits, accepts are pending, the channel is
+   *     closed, or the system refuses. Then start {@link #accept}, which tells or waits.
+   */
+  public boolean tryAccept(Consumer<OpAccept> taker) {
+    Check.notNull(taker, "taker");
+    need(is(Endpoint.Kind.LISTENER), "tryAccept", "a listener");
+    if (!isOpen() || core.admission.pending() > 0) {
+      return false;
+    }
+    OpAccept accept = new OpAccept(this);
+    try {
+      accept.connection = core.endpoint.tryAccept();
+    } catch (IOException | RuntimeException e) {
+      // The accept that follows gets it, too, or makes up for it.
+      return false;
+    }
+    if (accept.connection == null) {
+      return false;
+    }
+    try {
+      taker.accept(accept);
+    } finally {
+      accept.recycle();
+    }
+    return true;
   }
 
   /**

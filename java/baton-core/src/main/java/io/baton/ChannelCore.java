@@ -12,9 +12,9 @@ import java.nio.channels.UnsupportedAddressTypeException;
  * A channel as its lane sees it: the life of an operation from its start to its handler.
  *
  * <p>Any thread claims a place and hands the operation to the lane; the rest is for the lane's
- * thread. Completed operations go into the lane's queue, and the handler is called from there, so
+ * thread. Completed transfers go into the lane's queue, and the handler is called from there, so
  * never inside a start. An operation is in one place at a time: the queue of a side, with the
- * engine (current), alone, or in the lane's queue.
+ * engine (current), alone, or, if it ends without its transfer, in the lane's queue.
  */
 final class ChannelCore {
   final AsynchChannel channel;
@@ -304,11 +304,18 @@ final class ChannelCore {
       // Cancelled or late, too. Systems and java.nio differ in what they do with the socket then.
       connectFailure = operation.error;
     }
-    finish(operation, operation.error);
+    settle(operation, operation.error);
     startNext(side != null ? side : writes);
+    deliver(operation);
   }
 
+  /** Ends an operation elsewhere than in a task of the lane's queue: its handler waits there. */
   private void finish(Operation operation, Throwable error) {
+    settle(operation, error);
+    (operation instanceof OpAccept ? lane.accepts : lane.ready).add(operation);
+  }
+
+  private void settle(Operation operation, Throwable error) {
     operation.error = error;
     lane.timers.remove(operation);
     try {
@@ -317,7 +324,6 @@ final class ChannelCore {
       // As in advance().
       operation.error = e;
     }
-    (operation instanceof OpAccept ? lane.accepts : lane.ready).add(operation);
     if (operation instanceof OpConnect && operation.side != null && --connects == 0) {
       startNext(reads);
     }

@@ -20,13 +20,13 @@ final class Lane implements Runnable {
   // Handlers to run before the engine is polled again. A batch triggers follow-up operations:
   // a read, then a write, then a read. Polling in between would find sockets ready whose next
   // operation has not started yet.
-  private static final int BATCH = 256;
+  private static final int BATCH = 128;
 
   // Accepts take turns with the other tasks: so many tasks of theirs, then so many others. A server
   // that starts an accept in the handler of the last one would otherwise accept one connection for
-  // each round through all its sessions. An accept is two tasks: its transfer, and its handler.
-  private static final int PIECE = 32;
-  private static final int ACCEPT_PIECE = 16;
+  // each round through all its sessions.
+  private static final int PIECE = 16;
+  private static final int ACCEPT_PIECE = 8;
   private static final VarHandle ASLEEP;
 
   static {

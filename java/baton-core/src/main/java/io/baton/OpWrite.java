@@ -44,7 +44,7 @@ public final class OpWrite extends Operation {
   }
 
   void settle() {
-    channel.core.admission.unclaimBytes(charge);
+    channel.core.admission.finishedBytes(charge);
     if (block != null) {
       block.written();
       block = null;

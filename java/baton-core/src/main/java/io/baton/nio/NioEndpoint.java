@@ -6,6 +6,8 @@ import java.io.IOException;
 import java.nio.channels.ByteChannel;
 import java.nio.channels.SelectableChannel;
 import java.nio.channels.SelectionKey;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
 
 /** A channel with the engine's state for it. For the lane's thread. */
 final class NioEndpoint extends ChannelEndpoint {
@@ -25,5 +27,11 @@ final class NioEndpoint extends ChannelEndpoint {
     boolean listens = kind() == Kind.LISTENER;
     bytes = listens ? null : (ByteChannel) channel;
     readBit = listens ? SelectionKey.OP_ACCEPT : SelectionKey.OP_READ;
+  }
+
+  @Override
+  public NioEndpoint tryAccept() throws IOException {
+    SocketChannel connection = ((ServerSocketChannel) channel).accept();
+    return connection == null ? null : new NioEndpoint(connection);
   }
 }

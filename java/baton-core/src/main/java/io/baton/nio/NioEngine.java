@@ -12,7 +12,6 @@ import java.nio.channels.DatagramChannel;
 import java.nio.channels.SelectableChannel;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
-import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayDeque;
 import java.util.function.Consumer;
@@ -192,11 +191,11 @@ final class NioEngine implements Engine {
   }
 
   private static void tryAccept(NioEndpoint endpoint, Transfer transfer) throws IOException {
-    SocketChannel connection = ((ServerSocketChannel) endpoint.channel).accept();
+    NioEndpoint connection = endpoint.tryAccept();
     endpoint.mayBeReadable = connection != null;
     if (connection != null) {
       endpoint.reading = null;
-      transfer.accepted(new NioEndpoint(connection));
+      transfer.accepted(connection);
     }
   }
 

@@ -120,6 +120,16 @@ public interface Endpoint {
   void shutdownInput() throws IOException;
 
   /**
+   * Takes a connection that waits at a listener, and waits for none. An accept may be in flight.
+   *
+   * @return null if no connection waits, or if the engine leaves accepts to its lanes
+   * @throws IOException if the system refuses
+   */
+  default Endpoint tryAccept() throws IOException {
+    return null;
+  }
+
+  /**
    * Closes the socket. For endpoints that no engine has started; the others are closed by a
    * transfer of kind {@code CLOSE}.
    *

@@ -30,6 +30,8 @@ final class ForeignCalls implements NativeCalls {
   private static final MethodHandle OPEN =
       baton("open", FunctionDescriptor.of(JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_LONG, JAVA_LONG));
   private static final MethodHandle CLOSE = baton("close", FunctionDescriptor.ofVoid(JAVA_LONG));
+  private static final MethodHandle ATTACH =
+      baton("attach", FunctionDescriptor.of(JAVA_INT, JAVA_LONG));
   private static final MethodHandle EXCHANGE =
       baton(
           "exchange",
@@ -143,6 +145,15 @@ final class ForeignCalls implements NativeCalls {
   public void close(long proactor) {
     try {
       CLOSE.invokeExact(proactor);
+    } catch (Throwable e) {
+      throw impossible(e);
+    }
+  }
+
+  @Override
+  public int attach(long proactor) {
+    try {
+      return (int) ATTACH.invokeExact(proactor);
     } catch (Throwable e) {
       throw impossible(e);
     }

@@ -15,6 +15,8 @@ interface NativeCalls {
 
   void close(long proactor);
 
+  int attach(long proactor);
+
   int exchange(long proactor, long batch, long completions, int most, long nanoseconds);
 
   void wake(long proactor);

@@ -272,6 +272,13 @@ final class NativeEndpoint implements Endpoint {
   }
 
   @Override
+  public synchronized NativeEndpoint tryAccept() throws IOException {
+    requireOpen();
+    int answer = calls.accept(descriptor);
+    return answer == -Errors.AGAIN ? null : accepted(Errors.check(calls, answer));
+  }
+
+  @Override
   public void shutdownOutput() throws IOException {
     shutdown(SHUT_WRITE);
   }

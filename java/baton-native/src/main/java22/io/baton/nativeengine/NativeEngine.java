@@ -118,20 +118,31 @@ final class NativeEngine implements Engine {
         String why = reason.getString(0);
         throw new IOException(why.isEmpty() ? Errors.text(calls, error) : why);
       }
-      return out.get(ValueLayout.JAVA_LONG, 0);
+      long opened = out.get(ValueLayout.JAVA_LONG, 0);
+      error = calls.attach(opened);
+      if (error != 0) {
+        calls.close(opened);
+        throw new IOException(Errors.text(calls, error));
+      }
+      return opened;
     }
   }
 
-  /** The words of the C++ library. One thread drives the proactor, which the mode shared allows. */
+  /**
+   * The words of the C++ library. The proactor has one lane, which the thread of this lane keeps
+   * from its attachment to the end: starts go straight to the engine, without a lock, and leave
+   * with the next wait, and the ring may be of the form that belongs to one thread.
+   */
   static String configuration(EngineSettings settings) {
-    StringBuilder text = new StringBuilder("mode=shared");
-    String engine = settings.words().get("native.engine");
-    if (engine != null) {
-      text.append(",engine=").append(engine);
-      if (!engine.equals("auto")) {
-        // Another one in its place would surprise.
-        text.append(",require=").append(engine);
-      }
+    StringBuilder text = new StringBuilder("mode=per_thread,threads=1,profile=pinned");
+    String engine = settings.words().getOrDefault("native.engine", "auto");
+    text.append(",engine=").append(engine);
+    if (!engine.equals("auto")) {
+      // Another one in its place would surprise.
+      text.append(",require=").append(engine);
+    } else if (!settings.words().containsKey("native.wait")) {
+      // A lane hands over and takes whole batches, which a ring does in one system call.
+      text.append(",prefer=io_uring");
     }
     append(text, "wait", settings);
     append(text, "interrupt", settings);

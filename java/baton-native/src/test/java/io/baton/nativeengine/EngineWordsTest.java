@@ -87,12 +87,16 @@ class EngineWordsTest {
   @Test
   void aNamedEngineIsRequired() {
     assertEquals(
-        "mode=shared,engine=io_uring,require=io_uring,wait=epoll",
+        "mode=per_thread,threads=1,profile=pinned,engine=io_uring,require=io_uring,wait=epoll",
         NativeEngine.configuration(
             new EngineSettings(0, 1, Map.of("native.engine", "io_uring", "native.wait", "epoll"))));
     assertEquals(
-        "mode=shared,engine=auto",
+        "mode=per_thread,threads=1,profile=pinned,engine=auto,prefer=io_uring",
         NativeEngine.configuration(new EngineSettings(0, 1, Map.of("native.engine", "auto"))));
+    // Only the engine emulated waits by a strategy.
+    assertEquals(
+        "mode=per_thread,threads=1,profile=pinned,engine=auto,wait=poll",
+        NativeEngine.configuration(new EngineSettings(0, 1, Map.of("native.wait", "poll"))));
   }
 
   // -- io_uring denied ---------------------------------------------------------------------------

@@ -72,6 +72,15 @@ class FailingCallsTest extends EngineContract {
   }
 
   @Test
+  void attach() {
+    calls.failNext("attach", Errors.OUT_OF_MEMORY);
+    var refused = assertThrows(IOException.class, () -> builder().open());
+    assertTrue(
+        refused.getMessage().startsWith("the engine watched could not be opened: "),
+        refused::getMessage);
+  }
+
+  @Test
   void socket() {
     calls.failNext("socket", -NO_DESCRIPTORS);
     saysNoDescriptors(

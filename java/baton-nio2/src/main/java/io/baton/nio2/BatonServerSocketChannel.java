@@ -74,7 +74,12 @@ final class BatonServerSocketChannel extends AsynchronousServerSocketChannel {
       throw new NotYetBoundException();
     }
     accepts.begin(accept);
-    accepts.start(accept, socket.channel::accept);
+    // The way to the lane and back would take a turn of two threads for each connection, and where
+    // all of them are busy, each turn is as long as a time slice of the system.
+    if (socket.group.handlers().isLane()
+        || !socket.channel.tryAccept(opAccept -> accepted(accepts.end(), opAccept))) {
+      accepts.start(accept, socket.channel::accept);
+    }
   }
 
   private void accepted(Pending<AsynchronousSocketChannel, ?> accept, OpAccept opAccept) {
@@ -99,7 +104,7 @@ final class BatonServerSocketChannel extends AsynchronousServerSocketChannel {
 
   private void cancelled(Pending<?, ?> accept, boolean close) {
     accepts.kill();
-    socket.channel.cancel(accept.activation);
+    socket.channel.cancel(accept.activation());
     if (close) {
       close();
     }

@@ -23,6 +23,7 @@ import java.time.Duration;
 import java.util.Set;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongFunction;
 
 /** A connection of NIO.2 on a channel of Baton. */
 final class BatonSocketChannel extends AsynchronousSocketChannel {
@@ -30,6 +31,8 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
   private final Direction<Move<?, ?>> writes = new Direction<>("write", WritePendingException::new);
   private final Direction<Pending<Void, ?>> connects =
       new Direction<>("connect", ConnectionPendingException::new);
+  private final Move.Spare spareRead = new Move.Spare();
+  private final Move.Spare spareWrite = new Move.Spare();
   private volatile boolean connected;
   private final Connection socket;
 
@@ -145,7 +148,7 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
       TimeUnit unit,
       A attachment,
       CompletionHandler<Integer, ? super A> handler) {
-    Move<Integer, A> read = new Move<>(socket.group, attachment, handler, Move.ONE_BUFFER);
+    Move<Integer, A> read = move(spareRead, attachment, handler, Move.ONE_BUFFER);
     Check.writable(dst, "dst");
     read(read.into(dst), nanoseconds(timeout, unit));
   }
@@ -166,7 +169,7 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
       TimeUnit unit,
       A attachment,
       CompletionHandler<Long, ? super A> handler) {
-    Move<Long, A> read = new Move<>(socket.group, attachment, handler, Move.BUFFERS);
+    Move<Long, A> read = move(spareRead, attachment, handler, Move.BUFFERS);
     ByteBuffer[] part = Check.part(dsts, offset, length, "dsts");
     for (int i = 0; i < length; i++) {
       Check.writable(part[i], "dsts[" + (offset + i) + "]");
@@ -209,7 +212,7 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
       TimeUnit unit,
       A attachment,
       CompletionHandler<Integer, ? super A> handler) {
-    Move<Integer, A> write = new Move<>(socket.group, attachment, handler, Move.ONE_BUFFER);
+    Move<Integer, A> write = move(spareWrite, attachment, handler, Move.ONE_BUFFER);
     Check.notNull(src, "src");
     long time = nanoseconds(timeout, unit);
     write(write.from(src, time > 0), time);
@@ -231,7 +234,7 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
       TimeUnit unit,
       A attachment,
       CompletionHandler<Long, ? super A> handler) {
-    Move<Long, A> write = new Move<>(socket.group, attachment, handler, Move.BUFFERS);
+    Move<Long, A> write = move(spareWrite, attachment, handler, Move.BUFFERS);
     ByteBuffer[] part = Check.part(srcs, offset, length, "srcs");
     write(write.from(part), nanoseconds(timeout, unit));
   }
@@ -267,6 +270,16 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
 
   // -- both --------------------------------------------------------------------------------------
 
+  private <V, A> Move<V, A> move(
+      Move.Spare spare,
+      A attachment,
+      CompletionHandler<V, ? super A> handler,
+      LongFunction<V> result) {
+    return socket.group.handlers().isLane()
+        ? spare.take(socket.group, attachment, handler, result)
+        : new Move<>(socket.group, attachment, handler, result);
+  }
+
   private static long nanoseconds(long timeout, TimeUnit unit) {
     Check.notNull(unit, "unit");
     return unit.toNanos(timeout);
@@ -281,7 +294,7 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
   }
 
   private void cancel(Pending<?, ?> operation, boolean close) {
-    socket.channel.cancel(operation.activation);
+    socket.channel.cancel(operation.activation());
     if (close) {
       close();
     }

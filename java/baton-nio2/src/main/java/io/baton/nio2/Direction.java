@@ -1,15 +1,26 @@
 package io.baton.nio2;
 
 import io.baton.ChannelClosedException;
-import java.util.concurrent.atomic.AtomicReference;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 
 /** One kind of operation of a channel, of which one may be pending at a time. Any thread. */
 final class Direction<P extends Pending<?, ?>> {
+  private static final VarHandle PENDING;
+
+  static {
+    try {
+      PENDING = MethodHandles.lookup().findVarHandle(Direction.class, "pending", Pending.class);
+    } catch (ReflectiveOperationException e) {
+      throw new ExceptionInInitializerError(e);
+    }
+  }
+
   private final String name;
   private final Supplier<? extends IllegalStateException> isPending;
-  private final AtomicReference<P> pending = new AtomicReference<>();
+  private volatile Pending<?, ?> pending;
   private volatile boolean killed;
   private volatile boolean shutdown;
 
@@ -32,7 +43,7 @@ final class Direction<P extends Pending<?, ?>> {
               + ": an earlier operation ended by its time-out or was cancelled, and may have moved"
               + " bytes; close this channel and open another one");
     }
-    if (!pending.compareAndSet(null, operation)) {
+    if (!PENDING.compareAndSet(this, null, operation)) {
       throw isPending.get();
     }
   }
@@ -44,7 +55,7 @@ final class Direction<P extends Pending<?, ?>> {
    */
   void start(P operation, LongSupplier starter) {
     try {
-      operation.activation = starter.getAsLong();
+      operation.started(starter.getAsLong());
     } catch (ChannelClosedException e) {
       end();
       operation.fail(e);
@@ -55,12 +66,19 @@ final class Direction<P extends Pending<?, ?>> {
   }
 
   boolean isPending() {
-    return pending.get() != null;
+    return pending != null;
   }
 
-  /** Frees the place, so that the handler may start the next operation. */
+  /**
+   * Frees the place, so that the handler may start the next operation. For the thread that has the
+   * operation in its hands: before its start, or at its end.
+   */
+  @SuppressWarnings("unchecked") // only P begin
   P end() {
-    return pending.getAndSet(null);
+    P ended = (P) pending;
+    // No other thread changes it before.
+    PENDING.setRelease(this, null);
+    return ended;
   }
 
   /** Refuses further operations: the progress of the last one is unknown. */

@@ -15,6 +15,7 @@ import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
 
 /**
  * A group of channels: one Demultiplexor, and the threads that run handlers.
@@ -106,17 +107,23 @@ final class Group extends AsynchronousChannelGroup {
     }
   }
 
+  /** Has a handler called, by a thread of the group. */
+  void dispatch(Pending<?, ?> completed) {
+    handlers.dispatch(completed);
+  }
+
   /**
-   * Has a handler called, by a thread of the group.
+   * The group is not to end before {@link Pending#tellAndLeave}.
    *
+   * @param move brings a completion to the thread that calls it
    * @throws ShutdownChannelGroupException if the group has terminated
    */
-  void dispatch(Pending<?, ?> completed) {
+  void moveOn(Pending<?, ?> completed, Consumer<Pending<?, ?>> move) {
     if (!enter()) {
       throw new ShutdownChannelGroupException();
     }
     try {
-      handlers.dispatch(completed);
+      move.accept(completed);
     } catch (RuntimeException | Error e) {
       leave();
       throw e;

@@ -1,6 +1,8 @@
 package io.baton.nio2;
 
 import io.baton.DemultiplexorBuilder;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.concurrent.CompletableFuture;
@@ -13,6 +15,16 @@ import java.util.concurrent.ThreadFactory;
  * are postponed, because handlers of this group must not overlap.
  */
 final class InlineHandlers implements Handlers {
+  private static final VarHandle BUSY;
+
+  static {
+    try {
+      BUSY = MethodHandles.lookup().findVarHandle(InlineHandlers.class, "busy", boolean.class);
+    } catch (ReflectiveOperationException e) {
+      throw new ExceptionInInitializerError(e);
+    }
+  }
+
   private final ThreadFactory factory;
   private final ArrayDeque<Pending<?, ?>> putOff = new ArrayDeque<>();
   private volatile Thread lane;
@@ -46,18 +58,24 @@ final class InlineHandlers implements Handlers {
 
   @Override
   public void dispatch(Pending<?, ?> completed) {
-    if (isLane() && !busy) {
-      call(completed);
-    } else if (isLane()) {
-      putOff.add(completed);
+    if (!isLane()) {
+      group.moveOn(completed, group.demultiplexor()::post);
+    } else if (busy) {
+      group.moveOn(completed, putOff::add);
     } else {
-      group.demultiplexor().post(completed);
+      // The group cannot end inside: it waits for this thread.
+      call(completed);
     }
   }
 
   @Override
   public void arrived(Pending<?, ?> completed) {
-    dispatch(completed);
+    if (busy) {
+      putOff.add(completed);
+    } else {
+      call(completed);
+      group.leave();
+    }
   }
 
   private void call(Pending<?, ?> completed) {
@@ -69,7 +87,8 @@ final class InlineHandlers implements Handlers {
     } catch (Throwable e) {
       tellUncaught(e);
     } finally {
-      busy = false;
+      // Threads that wait are told of the next change; this one may become visible late.
+      BUSY.setRelease(this, false);
     }
     // Through the inbox, so that they alternate with the lane's other work.
     while (!putOff.isEmpty()) {

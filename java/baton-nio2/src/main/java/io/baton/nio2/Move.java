@@ -21,7 +21,7 @@ final class Move<V, A> extends Pending<V, A> {
   static final LongFunction<Integer> ONE_BUFFER = bytes -> (int) bytes;
   static final LongFunction<Long> BUFFERS = Long::valueOf;
 
-  private final LongFunction<V> result;
+  private LongFunction<V> result;
   // The memory for Baton; null if there is nothing to move.
   private ByteBuffer lent;
   // The program's: either one buffer with its limit of before, or several.
@@ -30,6 +30,36 @@ final class Move<V, A> extends Pending<V, A> {
   private int limit;
   private ByteBuffer[] buffers;
   private boolean reads;
+
+  // Where it goes for the next operation, or null: it is garbage then.
+  private Spare spare;
+
+  /**
+   * A place for one move that the next operation of its direction takes, so that a message makes no
+   * garbage of it. For the lane's thread of a group whose handlers run there.
+   */
+  static final class Spare {
+    private Move<?, ?> move;
+
+    /** For an operation that this thread starts now. */
+    @SuppressWarnings("unchecked") // it is prepared with values of these types
+    <V, A> Move<V, A> take(
+        Group group,
+        A attachment,
+        CompletionHandler<V, ? super A> handler,
+        LongFunction<V> result) {
+      Move<V, A> taken = (Move<V, A>) move;
+      if (taken == null) {
+        taken = new Move<>(group, attachment, handler, result);
+        taken.spare = this;
+        return taken;
+      }
+      taken.prepare(attachment, handler);
+      taken.result = result;
+      move = null;
+      return taken;
+    }
+  }
 
   Move(Group group, A attachment, CompletionHandler<V, ? super A> handler, LongFunction<V> result) {
     super(group, attachment, handler);
@@ -119,6 +149,17 @@ final class Move<V, A> extends Pending<V, A> {
       fail(error);
     } else {
       succeed(result.apply(atEnd ? -1 : bytes));
+    }
+  }
+
+  @Override
+  void told() {
+    if (spare != null) {
+      lent = null;
+      buffer = null;
+      buffers = null;
+      reads = false;
+      spare.move = this;
     }
   }
 

@@ -15,12 +15,12 @@ import java.util.concurrent.Future;
  */
 class Pending<V, A> implements Runnable {
   private final Group group;
-  private final CompletionHandler<V, ? super A> handler;
-  private final A attachment;
+  private CompletionHandler<V, ? super A> handler;
+  private A attachment;
   private final ResultFuture<V> future;
 
-  /** Number of the operation on its channel. */
-  volatile long activation;
+  /** Number of the operation on its channel. Only futures are cancelled by it. */
+  private volatile long activation;
 
   /** The thread that hands it to an executor now, and must not run it itself. */
   Thread dispatcher;
@@ -45,8 +45,29 @@ class Pending<V, A> implements Runnable {
     future = new ResultFuture<>(group, this, cancellation);
   }
 
+  /** For the next operation with a handler. */
+  final void prepare(A nextAttachment, CompletionHandler<V, ? super A> nextHandler) {
+    Check.notNull(nextHandler, "handler");
+    attachment = nextAttachment;
+    handler = nextHandler;
+  }
+
+  /** The handler is about to be called, and nothing else needs this object. */
+  void told() {}
+
   Future<V> future() {
     return future;
+  }
+
+  void started(long number) {
+    // A volatile store waits for all stores before it.
+    if (future != null) {
+      activation = number;
+    }
+  }
+
+  long activation() {
+    return activation;
   }
 
   boolean isCancelled() {
@@ -89,12 +110,27 @@ class Pending<V, A> implements Runnable {
 
   /** Calls the handler. */
   final void tell() {
+    CompletionHandler<V, ? super A> told = handler;
+    A toldAttachment = attachment;
+    V toldResult = result;
+    Throwable toldError = error;
+    // A program's objects must not be kept longer than it keeps them.
+    handler = null;
+    attachment = null;
+    result = null;
+    error = null;
+    told();
+    if (toldError == null) {
+      told.completed(toldResult, toldAttachment);
+    } else {
+      told.failed(toldError, toldAttachment);
+    }
+  }
+
+  /** Calls the handler, which the group was told to wait for. */
+  final void tellAndLeave() {
     try {
-      if (error == null) {
-        handler.completed(result, attachment);
-      } else {
-        handler.failed(error, attachment);
-      }
+      tell();
     } finally {
       group.leave();
     }

@@ -9,6 +9,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 
 /**
  * Handlers run in an executor, so they may block. Lanes run no code of the program, and a start
@@ -18,6 +19,8 @@ final class PooledHandlers implements Handlers {
   private final ExecutorService executor;
   private final boolean own;
   private final int lanes;
+  private final Consumer<Pending<?, ?>> execute = this::execute;
+  private Group group;
 
   /** Completed ones, which the executor has, too. */
   private final ConcurrentLinkedQueue<Accept<?>> accepts = new ConcurrentLinkedQueue<>();
@@ -55,7 +58,9 @@ final class PooledHandlers implements Handlers {
   }
 
   @Override
-  public void opened(Group group) {}
+  public void opened(Group opened) {
+    group = opened;
+  }
 
   @Override
   public void notOpened() {
@@ -66,6 +71,10 @@ final class PooledHandlers implements Handlers {
 
   @Override
   public void dispatch(Pending<?, ?> completed) {
+    group.moveOn(completed, execute);
+  }
+
+  private void execute(Pending<?, ?> completed) {
     completed.dispatcher = Thread.currentThread();
     try {
       executor.execute(completed);
@@ -102,14 +111,14 @@ final class PooledHandlers implements Handlers {
     if (completed instanceof Accept<?> itself) {
       Pending<?, ?> inPlace = itself.inPlace();
       accepts.remove(itself);
-      inPlace.tell();
+      inPlace.tellAndLeave();
       return;
     }
     Accept<?> accept = accepts.poll();
     if (accept != null && accept.givePlace(completed)) {
-      accept.tell();
+      accept.tellAndLeave();
     } else {
-      completed.tell();
+      completed.tellAndLeave();
     }
   }
 

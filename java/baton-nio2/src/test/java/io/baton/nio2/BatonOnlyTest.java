@@ -7,9 +7,12 @@ import static org.junit.jupiter.api.Assertions.assertNotSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.sun.management.ThreadMXBean;
+import io.baton.Demultiplexor;
 import io.baton.test.ChildJvm;
 import io.baton.test.Patience;
 import java.io.IOException;
+import java.lang.management.ManagementFactory;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketAddress;
@@ -119,6 +122,114 @@ class BatonOnlyTest extends Nio2Contract {
     @Override
     public void failed(Throwable error, Object attachment) {
       // The test is over.
+    }
+  }
+
+  /** Sends back each byte, and tells what its thread has allocated. */
+  private static final class CountedEcho implements CompletionHandler<Integer, Boolean> {
+    private final AsynchronousSocketChannel channel;
+    private final ByteBuffer room = ByteBuffer.allocateDirect(1);
+    private volatile long lane;
+
+    CountedEcho(AsynchronousSocketChannel channel) {
+      this.channel = channel;
+    }
+
+    long allocated() {
+      return ((ThreadMXBean) ManagementFactory.getThreadMXBean()).getThreadAllocatedBytes(lane);
+    }
+
+    @Override
+    public void completed(Integer bytes, Boolean wasRead) {
+      lane = Thread.currentThread().getId();
+      if (wasRead) {
+        channel.write(room.flip(), false, this);
+      } else {
+        channel.read(room.clear(), true, this);
+      }
+    }
+
+    @Override
+    public void failed(Throwable error, Boolean wasRead) {
+      // The test is over.
+    }
+  }
+
+  @Test
+  void aGroupOfOneUsesItsOperationsAgain() throws Exception {
+    AsynchronousServerSocketChannel listener = listen(fixed(1));
+    InetSocketAddress address = (InetSocketAddress) listener.getLocalAddress();
+    Socket client = closeLater(new Socket(address.getAddress(), address.getPort()));
+    client.setTcpNoDelay(true);
+    CountedEcho echo = new CountedEcho(closeLater(get(listener.accept())));
+    echo.channel.read(echo.room, true, echo);
+    int messages = 500;
+    long least = Long.MAX_VALUE;
+    for (int round = 0; round < 5; round++) {
+      long before = round == 0 ? 0 : echo.allocated();
+      for (int i = 0; i < messages; i++) {
+        client.getOutputStream().write(1);
+        assertEquals(1, client.getInputStream().read());
+      }
+      if (round > 0) {
+        least = Math.min(least, (echo.allocated() - before) / messages);
+      }
+    }
+    // The starts make small objects before they are compiled. Two operations are 160 bytes.
+    assertTrue(least < 120, "bytes a message: " + least);
+  }
+
+  /** Longer than the test waits for what must happen meanwhile. */
+  private static void awaitWithoutLimit(CountDownLatch latch) {
+    try {
+      latch.await();
+    } catch (InterruptedException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  @Test
+  void connectionsThatWaitAreAcceptedWithoutTheLanes() throws Exception {
+    int connections = 20;
+    AsynchronousChannelGroup group = fixed(2);
+    AsynchronousServerSocketChannel listener = listen(group);
+    InetSocketAddress address = (InetSocketAddress) listener.getLocalAddress();
+    CountDownLatch first = new CountDownLatch(1);
+    CountDownLatch lanesAreHeld = new CountDownLatch(1);
+    CountDownLatch accepted = new CountDownLatch(connections);
+    listener.accept(
+        null,
+        new Then<AsynchronousSocketChannel>() {
+          @Override
+          public void then(AsynchronousSocketChannel connection) throws Exception {
+            first.countDown();
+            // All others wait at the listener from here on.
+            lanesAreHeld.await();
+            closeLater(connection);
+            listener.accept(null, this);
+            accepted.countDown();
+          }
+        });
+    for (int i = 0; i < connections; i++) {
+      closeLater(new Socket(address.getAddress(), address.getPort()));
+    }
+    Patience.await(first, "the first connection");
+    Demultiplexor demultiplexor = ((Group) group).demultiplexor();
+    CountDownLatch held = new CountDownLatch(demultiplexor.getThreads());
+    CountDownLatch release = new CountDownLatch(1);
+    for (int i = 0; i < demultiplexor.getThreads(); i++) {
+      demultiplexor.post(
+          () -> {
+            held.countDown();
+            awaitWithoutLimit(release);
+          });
+    }
+    try {
+      Patience.await(held, "the lanes");
+      lanesAreHeld.countDown();
+      Patience.await(accepted, "the connections");
+    } finally {
+      release.countDown();
     }
   }
 

@@ -173,6 +173,7 @@ public abstract class BadInputContract extends EngineContract {
       () -> listener.connect(loopback()),
       () -> listener.shutdownOutput(),
       () -> stream.accept(),
+      () -> stream.tryAccept(opAccept -> {}),
       () -> stream.sync(),
       () -> stream.read(room, 0L),
       () -> stream.write(room, 0L),

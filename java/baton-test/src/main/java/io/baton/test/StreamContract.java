@@ -112,6 +112,44 @@ public abstract class StreamContract extends EngineContract {
   }
 
   @Test
+  void aConnectionThatWaitsIsTakenWithoutTheLane() throws Exception {
+    Recorder accepting = new Recorder();
+    AsynchChannel listener = demultiplexor.listen(loopback(), accepting);
+    Recorder handler = new Recorder();
+    AtomicReference<AsynchChannel> taken = new AtomicReference<>();
+    assertFalse(listener.tryAccept(opAccept -> assertTrue(false, "nothing waits")));
+    try (Socket client = plainClient(listener)) {
+      boolean has =
+          listener.tryAccept(
+              opAccept -> {
+                try {
+                  taken.set(opAccept.open(handler));
+                } catch (IOException e) {
+                  throw new AssertionError(e);
+                }
+              });
+      if (!has) {
+        // An engine may leave it to the lanes.
+        listener.accept();
+        taken.set(accepting.nextGood(What.ACCEPT).accepted());
+      }
+      assertEquals(client.getLocalSocketAddress(), taken.get().getRemoteAddress());
+      taken.get().futures().write(buffer("hello"));
+      assertEquals("hello", new String(client.getInputStream().readNBytes(5)));
+    }
+    // One that is not taken is closed; those that are pending go first.
+    try (Socket client = plainClient(listener)) {
+      if (listener.tryAccept(opAccept -> {})) {
+        assertEquals(-1, client.getInputStream().read());
+      }
+    }
+    listener.accept();
+    assertFalse(listener.tryAccept(opAccept -> assertTrue(false, "an accept is pending")));
+    listener.close();
+    assertFalse(listener.tryAccept(opAccept -> assertTrue(false, "it is closed")));
+  }
+
+  @Test
   void rule3WritesAndTheirCompletionsKeepTheOrderOfTheStarts() throws Exception {
     Recorder recorder = new Recorder();
     try (Connection connection = connected(recorder)) {
