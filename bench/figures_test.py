@@ -56,7 +56,7 @@ COUNTS = {
         ("{1} user-space instructions a message with one session, {40} with forty, over epoll",
          "baton epoll")],
     "docs/guide/reactor_or_proactor.md": [
-        ("{40} user instructions a message with 40 sessions of 512 B, and {1} with a single session",
+        ("{40} user instructions a message with 40 sessions of 512 B, and {1} with a single",
          "baton reactor, epoll")],
     "docs/guide/objects/reactor.md": [
         ("{40} user-space instructions a message with 40 connections, {1} with one",
@@ -162,7 +162,8 @@ README = {
         of_row(NO_HANDLERS, "baton io_uring shared", "rate", "rows-pool"),
         of_row(NO_HANDLERS, "Asio io_uring", "rate", "rows-pool")],
     "a message costs # us of CPU, as in the best hand-written loop (#). libuv takes # us": lambda: [
-        of_row(MANY, name, "cpu_us") for name in ("baton epoll per_thread", "raw io_uring", "libuv")],
+        of_row(MANY, server, "cpu_us")
+        for server in ("baton epoll per_thread", "raw io_uring", "libuv")],
     "it returns # messages a second. Baton returns # with five threads": lambda: [
         of_row("100/5/8192/8192/10", name, "rate") for name in ("libuv", "baton epoll per_thread")],
     "ACE takes # us of CPU": lambda: [of_row(MANY, "ACE_Dev_Poll_Reactor", "cpu_us")],

@@ -69,8 +69,8 @@ extern "C" {
 /* A proactor of baton_open. The struct itself is private to the library. */
 typedef struct baton_proactor baton_proactor;
 
-/* Names a descriptor that a proactor knows. Never 0, and never used again after its close, so that
- * a late use of it is an error (BATON_HANDLE_CLOSED) and not an operation on another descriptor. */
+/* Names a descriptor that a proactor knows. It is never 0, and never used again after its close. So
+ * a late use is an error (BATON_HANDLE_CLOSED), and not an operation on another descriptor. */
 typedef uint64_t baton_handle;
 
 /* Names one activation of one slot: what baton_cancel and baton_status ask for. Never 0. Reused

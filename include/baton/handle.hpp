@@ -58,7 +58,7 @@ class Handle {
   [[nodiscard]] bool is_terminal() const noexcept { return is_terminal_; }
   /// Opened with O_APPEND: every write goes to the end of the file.
   [[nodiscard]] bool appends() const noexcept { return appends_; }
-  /// Opened with O_DIRECT: a transfer waits for the device, whatever it is told.
+  /// Opened with O_DIRECT: a transfer waits for the device, even if it was asked not to.
   [[nodiscard]] bool direct() const noexcept { return direct_; }
   /// Opened with O_DSYNC or O_SYNC: a write ends when it is on the device.
   [[nodiscard]] bool syncs() const noexcept { return syncs_; }
@@ -117,8 +117,8 @@ class Handle {
     void* record_;            // while route_ is set: its engine's
   };
 
-  // What other threads ask of the lane (src/core/lane.hpp), in per_thread mode; besides, returned_
-  // counts the handlers that other lanes have run for it.
+  // Requests of other threads to the lane (src/core/lane.hpp), in per_thread mode. returned_ counts
+  // the handlers that other lanes have run for it.
   std::atomic<std::uint64_t> asked_{std::uint64_t{1} << 32};  // of the first: core/asked_word.hpp
   // The lane's list of those with something asked, and the newest number; the list's mutex.
   std::uint64_t asked_number_ = 0;

@@ -83,8 +83,8 @@ bool FileCalls::at_end(const os::System& system, const Operation& operation) noe
          operation.offset() + operation.bytes() >= static_cast<std::uint64_t>(status.st_size);
 }
 
-// Where a buffer ends, the next one may be the program's own fault; within a buffer the system has
-// cut the read short.
+// At the end of a buffer the next one may be the program's own fault; within a buffer the system
+// has cut the read short.
 bool FileCalls::ended_between_blocks(const os::System& system, const Operation& operation,
                                      int error) noexcept {
   if (error != EINVAL || !is_read(operation) || operation.bytes() == 0) return false;

@@ -2,9 +2,9 @@
 // engines use the same rule, so that an operation that cannot proceed costs no CPU on any of them.
 //
 //   fruitless   The descriptor is reported ready, and the call still answers EAGAIN. Another
-//               process may have been faster, so a few tries follow at once. Where readiness means
-//               something else - a UNIX datagram socket is writable although the queue of the peer
-//               is full - the pauses then grow.
+//               process may have been faster, so a few tries follow at once. Then the pauses grow,
+//               because readiness may mean something else: a UNIX datagram socket is writable
+//               although the queue of the peer is full.
 //   shortage    The process lacks descriptors or memory, or the backlog of a UNIX listener is full.
 #pragma once
 

@@ -462,13 +462,13 @@ public final class Demultiplexor implements AutoCloseable {
     }
   }
 
-  /** Never throws: the lane goes on whatever the program's exceptions do when they are printed. */
+  /** Never throws: the lane goes on even if an exception of the program throws when it is printed. */
   private static void reportFailure(Throwable error) {
     try {
       System.getLogger("io.baton")
           .log(System.Logger.Level.ERROR, "the exception handler itself failed", error);
     } catch (Throwable e) {
-      // There is nobody left to tell.
+      // No handler is left to tell.
       return;
     }
   }
