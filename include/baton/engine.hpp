@@ -35,10 +35,11 @@
 //     answer too_late. (The processor guarantees that the operation's memory is alive during
 //     cancel.)
 //
-// Order (contract.md, rule 3). Operations of the kinds read_stream, and write_stream together
-// with shutdown, on one handle are executed one after the other in the order of submit, reads and
-// writes independent of each other; so are file operations flagged `append`. An engine may merge
-// queued writes. All others may overtake each other, and none waits for an earlier wait_ready.
+// Order (contract.md, rule 3). Operations of one handle are executed one after the other, in the
+// order of submit, if they are of these kinds: read_stream; write_stream and shutdown together;
+// file operations flagged `append`. Reads and writes are independent of each other. An engine may
+// merge queued writes. All other kinds may overtake each other, and none waits for an earlier
+// wait_ready.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // Handle: the proactor's record of one descriptor. It lives in the proactor's table at a stable
-// address from adoption until its close is complete; index and generation together name it for
-// ever, so that an event for a closed descriptor is never taken for one of its successor
-// (contract.md, rule 6).
+// address from adoption until its close is complete. Index and generation together name it for
+// ever. So an event for a closed descriptor is never taken for one of its successor (contract.md,
+// rule 6).
 #pragma once
 
 #include <atomic>
@@ -62,8 +62,8 @@ class Handle {
   [[nodiscard]] bool direct() const noexcept { return direct_; }
   /// Opened with O_DSYNC or O_SYNC: a write ends when it is on the device.
   [[nodiscard]] bool syncs() const noexcept { return syncs_; }
-  /// In truth a regular file, a folder or a block device, whatever its kind says (standard input
-  /// may be a file): always "ready", and its reads and writes may block all the same.
+  /// A regular file, a folder or a block device, even if its kind says otherwise (standard input
+  /// may be a file). It is always "ready", and its reads and writes may block all the same.
   [[nodiscard]] bool is_file() const noexcept { return is_file_; }
   /// Whether each write of a stream is a record of its own (SOCK_SEQPACKET, a pipe of packets).
   enum class Records : std::uint8_t { unknown, none, kept };

@@ -3,8 +3,8 @@
 // 5.1).
 //
 // An operation is an intrusive, stateful object. The owner of its memory (the caller, a coroutine
-// frame, the proactor's cache) keeps it alive from start until its completion handler is entered;
-// from then on it may be started again, freed or kept. It never moves and allocates nothing:
+// frame, the proactor's cache) keeps it alive from start until its completion handler is entered.
+// From then on it may be started again, freed or kept. It never moves and allocates nothing:
 // passing it from one collection to the next only relinks two pointers (P-21).
 //
 // States (paper 000 section 5.1, P-20). Every transition is asserted.
