@@ -174,6 +174,9 @@ README = {
     "Asio takes # us, and Baton # us in its default mode": lambda: [
         of_row(MANY, "Asio epoll, a context a thread", "cpu_us"),
         of_row(MANY, "baton epoll shared", "cpu_us")],
+    "over io_uring a message takes # system calls. ACE 7.0.8 makes # with one": lambda: [
+        of_row("40 sessions, 1 threads, 512", "io_uring", "syscalls", "ace"),
+        of_row("1 sessions", "ACE", "syscalls", "ace")],
     "In the third row Asio returns # messages a second": lambda: [
         of_row("100/5/8192/8192/10", "Asio epoll, a context a thread", "rate")],
 }

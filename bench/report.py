@@ -44,7 +44,7 @@ svg text { fill: var(--text); } .grid { stroke: var(--line); fill: none; }
 @media (max-width: 34em) { .bars { grid-template-columns: 1fr; gap: 0.1em; }
   .bars > span { text-align: left; margin-top: 0.4em; } svg { font-size: 20px; } }
 summary { cursor: pointer; margin: 0.6em 0; }
-details .scroll { width: max-content; min-width: 100%; max-width: min(94vw, 80em);
+details .scroll { width: max-content; min-width: 100%; max-width: min(94vw, 110em);
   margin-left: 50%; transform: translateX(-50%); }
 table { border-collapse: collapse; margin: 0.6em 0; font-size: 13px; white-space: nowrap; }
 th, td { padding: 3px 9px; text-align: right; border-bottom: 1px solid var(--line); }
