@@ -430,7 +430,7 @@ public abstract class StreamContract extends EngineContract {
   }
 
   @Test
-  void anAcceptedConnectionThatNobodyTakesIsClosed() throws Exception {
+  void anAcceptedConnectionThatIsNotTakenIsClosed() throws Exception {
     AsynchChannel listener =
         listener(
             new Recorder() {
