@@ -462,7 +462,9 @@ public final class Demultiplexor implements AutoCloseable {
     }
   }
 
-  /** Never throws: the lane goes on even if an exception of the program throws when it is printed. */
+  /**
+   * Never throws: the lane goes on even if an exception of the program throws when it is printed.
+   */
   private static void reportFailure(Throwable error) {
     try {
       System.getLogger("io.baton")
