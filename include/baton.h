@@ -409,8 +409,8 @@ BATON_API int baton_start(baton_proactor* proactor, const baton_operation* opera
                           baton_activation* activations, int* why_not);
 
 /* Waits until there are completions, stores up to max of them and returns their number. 0: the time
- * is over (0 ns: does not wait; negative: no timeout), or baton_wake was called. -BATON_STOPPED after
- * baton_stop. In per_thread mode a thread for which there is no lane waits until there is one. */
+ * is over (0 ns: does not wait; negative: no timeout), or baton_wake was called. -BATON_STOPPED
+ * after baton_stop. In per_thread mode a thread without a lane waits until there is one. */
 BATON_API int baton_wait(baton_proactor* proactor, baton_completion* out, int max,
                          int64_t timeout_ns);
 
