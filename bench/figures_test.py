@@ -87,8 +87,12 @@ def of_row(row, server, measure, kind="rows"):
     return kept_row(kind, row)["medians"][server][measure]
 
 
+def judged(kind, measure, place=0):
+    return newest(kind)[place]["judged"][measure]
+
+
 def ratio(kind, measure, place=0):
-    return newest(kind)[place]["judged"][measure]["ratio"]
+    return judged(kind, measure, place)["ratio"]
 
 
 def against_one_thread(row, server):
@@ -269,6 +273,18 @@ class Figures(unittest.TestCase):
             [values] = [values for words, values in ANSWERS.items() if words in question]
             shown = re.findall(r"\d[\d,.]*(?<![,.])", re.sub(r" \(\[.*?\)\)", "", answer))
             self.compare_rounded(question, shown, values())
+
+    def test_the_intervals(self):
+        """Ratios of docs/figures.md that have one."""
+        text = (ROOT / "docs/figures.md").read_text()
+        ace = kept_row("ace", "1 sessions")["judged"]
+        for one in (judged("epoll-cpu", "cpu_us"), judged("uring-syscalls", "cpu_us"),
+                    judged("idle", "rate"), judged("idle", "rate", 2), judged("idle", "cpu_us"),
+                    judged("idle", "cpu_us", 2), judged("rt-signals", "cpu_us"),
+                    judged("files", "iops"), judged("files", "iops", 1),
+                    judged("httpd", "cpu_us"), judged("httpd", "cpu_us", 1),
+                    ace["epoll"]["cpu_us"], ace["io_uring"]["cpu_us"]):
+            self.assertIn(f"{one['ratio']:.2f} × ({one['low']:.2f} - {one['high']:.2f})", text)
 
     def test_the_readme(self):
         text = text_of("README.md")
