@@ -67,10 +67,10 @@ class Reactor::Impl {
 
   /// The calling thread is in turn() or remove(), perhaps in a handler.
   [[nodiscard]] bool inside() const noexcept;
-  /// For a destructor inside a handler, whose call is still on the stack: as ~Impl, but the memory
-  /// stays, and a thread that is in a call closes that registration itself. exit() in a handler
-  /// comes here and does not return to the call. A call that does return ends the program with a
-  /// sentence.
+  /// For a destructor inside a handler, whose call is still on the stack. Like ~Impl, but the
+  /// memory stays, and a thread that is in a call closes that registration itself. exit() in a
+  /// handler comes here and does not return to the call. A call that does return ends the program
+  /// with a sentence.
   void end_in_handler() noexcept;
 
   // -- registrations.cpp --------------------------------------------------------------------------

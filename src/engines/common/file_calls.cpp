@@ -16,8 +16,8 @@
 // and get EFBIG.
 //
 // A file opened with O_DIRECT may end between two of its blocks. A read that was cut short there
-// cannot be continued if the file has grown since - the offset is none of the device's, EINVAL -
-// and that says that it was at the end.
+// cannot be continued if the file has grown since: the offset is none of the device's (EINVAL). So
+// the error says that it was at the end.
 #include "engines/common/file_calls.hpp"
 
 #include <errno.h>
