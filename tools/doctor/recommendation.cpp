@@ -63,8 +63,8 @@ void explain_choice(const Choice& choice, const Measurement& measurement,
                     const std::vector<Row>& rows, std::vector<std::string>& sentences) {
   if (!choice.series) {
     sentences.push_back(
-        fmt::format("Nothing was measured for it: it comes first among those that "
-                    "work here ({}).",
+        fmt::format("It was not measured: it is the first in the order of `baton engines` that "
+                    "works here ({}).",
                     rows[choice.what.row].praise));
     return;
   }
