@@ -6,7 +6,7 @@
     bench/instructions.py --profile NAME   where they go, function by function
     bench/instructions.py --save           and keep it in bench/results/
     bench/instructions.py --check          Baton's counts against bench/instructions.json: the gate
-    bench/instructions.py --update         writes that file anew
+    bench/instructions.py --update         writes that file anew, and keeps the table as --save does
 
 An echo, one process and one thread, in lock-step with its peers over socket pairs
 (bench/lock_step.hpp), under callgrind. What is counted does not depend on the machine's load: the
@@ -217,14 +217,14 @@ def main():
     if options.check:
         return check(options.build, options.compiler)
     if options.update:
-        table = measure(options.build, "baton")
-        KEPT.write_text(json.dumps({"compiler": options.compiler, "instructions": table}, indent=2)
+        table = measure(options.build)
+        ours = {name: counts for name, counts in table.items() if name.startswith("baton")}
+        KEPT.write_text(json.dumps({"compiler": options.compiler, "instructions": ours}, indent=2)
                         + "\n")
-        print_table(table)
-        return 0
-    table = measure(options.build, options.only)
+    else:
+        table = measure(options.build, options.only)
     print_table(table)
-    if options.save:
+    if options.save or options.update:
         compare.save("instructions", table)
     return 0
 

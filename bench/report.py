@@ -44,6 +44,8 @@ svg text { fill: var(--text); } .grid { stroke: var(--line); fill: none; }
 @media (max-width: 34em) { .bars { grid-template-columns: 1fr; gap: 0.1em; }
   .bars > span { text-align: left; margin-top: 0.4em; } svg { font-size: 20px; } }
 summary { cursor: pointer; margin: 0.6em 0; }
+details .scroll { width: max-content; min-width: 100%; max-width: min(94vw, 110em);
+  margin-left: 50%; transform: translateX(-50%); }
 table { border-collapse: collapse; margin: 0.6em 0; font-size: 13px; white-space: nowrap; }
 th, td { padding: 3px 9px; text-align: right; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; }
@@ -214,7 +216,7 @@ def fairness_figure(reactor):
     rows.sort(key=lambda row: row[1])
     threads = next(run["threads"] for name in runs.values() for run in name)
     answer = "The least served socket gets this much less than the most served one: " + ", ".join(
-        f"{label} {figures.shown(value)} %" for label, value, _ in rows) + "."
+        f"{label} {figures.shown(value)}\u00a0%" for label, value, _ in rows) + "."
     return figure("Does every connection get its turn?", answer, figures.bars(rows, "%"),
                   f"{FAIRNESS_CONNECTIONS} sockets that are always full, {threads} threads. Less "
                   "is better.")

@@ -189,7 +189,7 @@ def check_fairness():
     page = report.fairness_figure({"runs": {"fairness": [
         {"connections": 50, "runs": {"asio": [{"spread": spread, "threads": 3}]}}
         for spread in (0.01, 0.09, 0.02)]}})
-    assert "Asio 2.00 %" in page, page
+    assert "Asio 2.00\u00a0%" in page, page
 
 
 def check_files_that_are_none():

@@ -121,7 +121,7 @@ UDP_BATON = ("baton epoll per_thread", "baton io_uring per_thread")
 UDP_RIVALS = {"raw epoll": "raw_epoll_udp", "raw io_uring": "raw_uring_udp",
               "Asio epoll": "asio_epoll_udp", "Asio io_uring": "asio_uring_udp",
               "libuv": "libuv_udp"}
-# Where each thread may take up any session, so that there is a pool to ask what a thread is worth.
+# Each thread may take up any session, so there is a pool whose threads can be compared.
 POOLED = ("baton epoll shared", "baton io_uring shared", "reactor epoll", "Asio epoll",
           "Asio io_uring", "ACE_TP_Reactor", "ACE_Dev_Poll_Reactor")
 ALONE = ", 1 thread"  # of the same server, behind its name

@@ -3,7 +3,7 @@
 //   10_line_server              200 machines, each bad in its own way; prints what came of it
 //   10_line_server --careless   the same with a server that takes what one read brings for a line
 //
-// A client says "add 12" and is told the sum of what it has added so far. Whatever the network does
+// A client says "add 12" and is told the sum of what it has added so far. Even if the network does
 // - bytes in pieces, resets, clients that are refused - an answer that comes is the right one.
 // When one is not, the seed is printed, and BATON_SIM_SEED=<seed> replays just that machine.
 

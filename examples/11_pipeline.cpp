@@ -1,6 +1,6 @@
-// A pipeline on a Reactor: lines come in from several pipes, one stage cuts them out of the stream,
-// the next counts their words, and all of it moves through message blocks - bytes are copied from
-// the kernel once, and the memory is what the pool was given, however fast the writers are.
+// A pipeline on a Reactor. Lines come in from several pipes; one stage cuts them out of the stream,
+// the next counts their words. All of it moves through message blocks: bytes are copied from the
+// kernel once, and the pool bounds the memory, even if the writers are fast.
 //
 //   11_pipeline            prints what it has counted
 #include <fcntl.h>

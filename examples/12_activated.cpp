@@ -3,9 +3,9 @@
 //   systemd-socket-activate -l 7007 ./12_activated       then try: nc 127.0.0.1 7007
 //
 // The parent - systemd, inetd, a server that forks its workers - has opened the socket and passes
-// it on as descriptor 3. LISTEN_FDS tells how many there are, LISTEN_PID for which process. Such a
-// socket blocks, and other processes may accept from it, too: one that finds a connection may be
-// late, and would sleep in accept(2) until the next. Adopted as owned, as here, it is made
+// it on as descriptor 3. LISTEN_FDS tells how many there are, LISTEN_PID for which process. The
+// socket blocks, and other processes may accept from it, too. A process that finds a connection may
+// be late, and would sleep in accept(2) until the next. Adopted as owned, as here, it is made
 // non-blocking for all of them, and no process sleeps. A borrowed one is left as it is.
 
 #include <unistd.h>

@@ -22,27 +22,27 @@
  * and close only tables grow, in chunks, up to their bound. baton_pool_open, debug=1 and
  * engine=chaos also allocate.
  *
- * Ownership. The operation structs are copied. The memory they point at - buffers, a
- * list of buffers, a delimiter, an endpoint - belongs to Baton from the start until that
- * operation's own completion has been returned by baton_wait or baton_poll, even if it was
- * cancelled or its handle closed meanwhile.
+ * Ownership. The operation structs are copied. The memory behind their pointers (buffers, a list of
+ * buffers, a delimiter, an endpoint) belongs to Baton from the start until baton_wait or baton_poll
+ * has returned that operation's own completion. This holds even if the operation was cancelled or
+ * its handle closed meanwhile.
  *
  * Errors. 0 is success; a positive number is an error: one of the system's (errno), or one of
  * Baton's own from BATON_ERROR_BASE upwards. baton_error_text explains both. Functions that return
  * a count return the negated error instead.
  *
- * No strands. A strand keeps handlers from overlapping, and C has none: a completion is a value
- * that the calling thread has received, and Baton cannot see when that thread has handled it. Use
- * the tag to keep order: have one operation of a kind in flight for each object, and start the next
- * when its completion is handled; or hand completions to the thread that owns the object.
+ * No strands. A strand keeps handlers from overlapping, and C has no handlers. A completion is a
+ * value that the calling thread has received, and Baton cannot see when that thread has handled it.
+ * Use the tag to keep order. Have one operation of a kind in flight for each object, and start the
+ * next when its completion is handled. Or hand completions to the thread that owns the object.
  *
  * Threads. Every function may be called by any thread at any time, unless it says otherwise.
  * In per_thread mode a thread in baton_wait holds a lane. It returns the completions of that lane,
  * and of lanes without a thread. While other threads wait, one of them takes a lane whose thread
  * has been between two calls for a few milliseconds.
- * (io_uring is then opened in its form for changing threads; a configuration that says
- * profile=pinned must keep its threads to the end, and close from the only one.) Only baton_poll,
- * baton_status, baton_glance, baton_pool_give and baton_version are safe inside a signal handler.
+ * (io_uring is then opened in its form for changing threads. A program with profile=pinned must
+ * keep its threads to the end, and close from the only one.) Only baton_poll, baton_status,
+ * baton_glance, baton_pool_give and baton_version are safe inside a signal handler.
  *
  * Versions. Structs carry their size, so that a program and a shared library of different versions
  * work together: initialise them with the macros. A library refuses (E2BIG) a struct that
@@ -69,8 +69,8 @@ extern "C" {
 /* A proactor of baton_open. The struct itself is private to the library. */
 typedef struct baton_proactor baton_proactor;
 
-/* Names a descriptor that a proactor knows. Never 0, and never used again after its close, so that
- * a late use of it is an error (BATON_HANDLE_CLOSED) and not an operation on another descriptor. */
+/* Names a descriptor that a proactor knows. It is never 0, and never used again after its close. So
+ * a late use is an error (BATON_HANDLE_CLOSED), and not an operation on another descriptor. */
 typedef uint64_t baton_handle;
 
 /* Names one activation of one slot: what baton_cancel and baton_status ask for. Never 0. Reused
@@ -153,9 +153,9 @@ BATON_API void baton_restart(baton_proactor* proactor);
 BATON_API size_t baton_explain(baton_proactor* proactor, char* text, size_t size);
 BATON_API size_t baton_statistics(baton_proactor* proactor, char* text, size_t size);
 
-/* Operations pending for at least age_ns, the oldest first, a line for each operation: its age,
- * kind, state, handle, descriptor, bytes moved, and the lower 32 bits of its tag; and the work
- * that waits for a thread in baton_wait. In per_thread mode threads that do not answer within 0.2 s
+/* Operations pending for at least age_ns, the oldest first, with a line for each: age, kind, state,
+ * handle, descriptor, bytes moved, and the lower 32 bits of the tag. Another line has the work that
+ * waits for a thread in baton_wait. In per_thread mode threads that do not answer within 0.2 s
  * are named instead. Writes and returns as above. */
 BATON_API size_t baton_pending(baton_proactor* proactor, int64_t age_ns, char* text, size_t size);
 
@@ -163,10 +163,10 @@ BATON_API size_t baton_pending(baton_proactor* proactor, int64_t age_ns, char* t
  * returns as baton_explain. */
 BATON_API size_t baton_engines(char* text, size_t size);
 
-/* Whether this engine can be opened here and now: 0, or an error and a sentence that says what is
- * missing and what would help, written and cut as by baton_open: BATON_UNKNOWN_NAME,
- * BATON_ENGINE_UNAVAILABLE, or the system's. Opens the engine and closes it again. Reads no
- * environment. EINVAL: engine is NULL. */
+/* Whether this engine can be opened here and now: 0, or an error (BATON_UNKNOWN_NAME,
+ * BATON_ENGINE_UNAVAILABLE, or the system's). With an error, `reason` gets a sentence that says
+ * what is missing and what would help, cut as by baton_open. Opens the engine and closes it again.
+ * Reads no environment. EINVAL: engine is NULL. */
 BATON_API int baton_engine_reason(const char* engine, char* reason, size_t reason_size);
 
 /* In the child after fork, before it opens anything and before anything else is done with the
@@ -182,8 +182,8 @@ BATON_API int64_t baton_now(baton_proactor* proactor);
 /* ---- loops of others ------------------------------------------------------------------------- */
 
 /* For a program with an event loop of its own: a descriptor that is readable when the engine may
- * have completed something; then call baton_wait with 0 ns until it returns 0, and do the same
- * after every start. Timers, deadlines and posted operations do not show here: limit the loop's own
+ * have completed something. Then call baton_wait with 0 ns until it returns 0. Do the same after
+ * every start. Timers, deadlines and posted operations do not show here: limit the loop's own
  * wait. -1: there is none (mode=dedicated, several engines or lanes, an engine without one). It
  * belongs to Baton, and is another one after baton_fork_child. */
 BATON_API int baton_descriptor(const baton_proactor* proactor);
@@ -400,23 +400,23 @@ typedef struct baton_completion {
 } baton_completion;
 
 /* Starts operations in order, as many as it can, and returns how many. *why_not (may be NULL) is 0,
- * or why the next one was not taken: EAGAIN when no slot is free, EINVAL when the struct is wrong
- * or count is negative, BATON_HANDLE_CLOSED, BATON_LIMIT_REACHED, BATON_STOPPED,
+ * or the reason for not taking the next one. EAGAIN: no slot is free. EINVAL: the struct is wrong
+ * or count is negative. Others: BATON_HANDLE_CLOSED, BATON_LIMIT_REACHED, BATON_STOPPED,
  * BATON_NOT_SUPPORTED, BATON_WRONG_HANDLE_KIND, BATON_AFTER_FORK. An operation that was not taken
  * gives no completion, and those after it are not read. Every other failure is a completion.
  * activations (may be NULL) has room for count numbers. */
 BATON_API int baton_start(baton_proactor* proactor, const baton_operation* operations, int count,
                           baton_activation* activations, int* why_not);
 
-/* Waits until there are completions and returns up to max of them, and their number. 0: the time is
- * over (0 ns: does not wait; negative: no timeout), or baton_wake was called. -BATON_STOPPED after
- * baton_stop. In per_thread mode a thread for which there is no lane waits until there is one. */
+/* Waits until there are completions, stores up to max of them and returns their number. 0: the time
+ * is over (0 ns: does not wait; negative: no timeout), or baton_wake was called. -BATON_STOPPED
+ * after baton_stop. In per_thread mode a thread without a lane waits until there is one. */
 BATON_API int baton_wait(baton_proactor* proactor, baton_completion* out, int max,
                          int64_t timeout_ns);
 
-/* Makes baton_wait and baton_exchange cheaper for a thread that calls them again and again: in
- * per_thread mode it keeps its lane between them, and what it starts goes straight to the engine,
- * with its next wait at the latest. So it must call again soon: its lane is not served meanwhile.
+/* Makes baton_wait and baton_exchange cheaper for a thread that calls them again and again. In
+ * per_thread mode it keeps its lane between them, and its starts go straight to the engine, with
+ * its next wait at the latest. So it must call again soon: its lane is not served meanwhile.
  * Changes nothing in the other modes, nor when every lane has a thread, nor the second time. 0;
  * ENOMEM; BATON_WRONG_THREAD when another thread keeps a pinned lane; BATON_AFTER_FORK. */
 BATON_API int baton_attach(baton_proactor* proactor);
@@ -437,22 +437,22 @@ typedef struct baton_batch {
 } baton_batch;
 
 /* baton_start and baton_wait in one call. Starts the batch in order, writes `taken` and `why_not`,
- * then waits and returns completions of any operation, as baton_wait does. If not all were
- * taken: operations from `taken` on are not started and never complete; after EAGAIN (no slot is
- * free) the call still waits, because completions free slots, and the next call starts the rest;
- * after any other refusal it does not wait, so that the caller sees the error at once.
- * -EINVAL: the batch is not of a version that the library knows, or out and max are wrong; then
- * nothing was started, and the batch is as it was. */
+ * then waits and returns completions of any operation, as baton_wait does. Operations from
+ * `taken` on are not started and never complete. If `why_not` is EAGAIN (no slot is free), the call
+ * still waits, because completions free slots, and the next call starts the rest. After any other
+ * refusal it does not wait, so that the caller sees the error at once. -EINVAL: the library does
+ * not know the batch's version, or out and max are wrong. Then nothing was started, and the batch
+ * is unchanged. */
 BATON_API int baton_exchange(baton_proactor* proactor, baton_batch* batch, baton_completion* out,
                              int max, int64_t timeout_ns);
 
-/* As baton_wait without waiting, but returns -EBUSY at once when another thread is waiting (which
- * will get the completions), or when the calling thread was interrupted by a signal inside the
- * library. Allocates nothing and frees nothing. -BATON_NOT_SUPPORTED where that cannot be promised,
- * because driving itself makes room: with mode=per_thread, start=leader_only, debug=1, or the
- * engine chaos or posix_aio. Use baton_wait with 0 ns there, outside of signal handlers. It starts
- * no thread either: a file operation, or a close that lingers, waits until a worker is free; if
- * there is none yet, the call itself carries it out. */
+/* Like baton_wait without waiting. It returns -EBUSY at once in two cases: another thread is
+ * waiting, which will get the completions; or a signal has interrupted the calling thread inside
+ * the library. Allocates nothing and frees nothing. -BATON_NOT_SUPPORTED where driving may
+ * allocate: with mode=per_thread, start=leader_only, debug=1, or the engine chaos or posix_aio. Use
+ * baton_wait with 0 ns there, outside of signal handlers. It starts no thread either: a file
+ * operation, or a close that lingers, waits until a worker is free. If there is no worker yet, the
+ * call itself carries it out. */
 BATON_API int baton_poll(baton_proactor* proactor, baton_completion* out, int max);
 
 /* Makes one baton_wait return: one that waits now, else the next. Several calls before that are as
@@ -460,27 +460,27 @@ BATON_API int baton_poll(baton_proactor* proactor, baton_completion* out, int ma
  * condition that you waited for. */
 BATON_API void baton_wake(baton_proactor* proactor);
 
-/* Ask for the early end of one operation, of all on a handle, of all with a tag (which looks at
- * every slot), of all. 0: asked; ENOENT: nothing of that is pending (in per_thread mode another
- * thread's lane cannot be looked into: 0). Only the completion, which still comes, says whether it
- * was in time. */
+/* Ask for the early end of one operation, of all of a handle, of all with a tag (which looks at
+ * every slot), of all. 0: asked. ENOENT: nothing of that is pending. (In per_thread mode the lanes
+ * of other threads cannot be examined: 0.) Only the completion, which still comes, says whether the
+ * cancel was in time. */
 BATON_API int baton_cancel(baton_proactor* proactor, baton_activation activation);
 BATON_API int baton_cancel_handle(baton_proactor* proactor, baton_handle handle);
 BATON_API int baton_cancel_tag(baton_proactor* proactor, uint64_t tag);
 BATON_API int baton_cancel_all(baton_proactor* proactor);
 
-/* Cancels one operation and waits until it is complete. 0: it completed as cancelled; ENOENT: it
- * was complete, or completed otherwise; BATON_TIMED_OUT: it is still running at deadline_ns, a
- * point of baton_now's clock (0: none); EINVAL: that is negative. baton_wait returns its
+/* Cancels one operation and waits until it is complete. 0: it completed as cancelled. ENOENT: it
+ * was complete, or completed otherwise. BATON_TIMED_OUT: it is still running at deadline_ns, a
+ * point of baton_now's clock (0: none). EINVAL: deadline_ns is negative. baton_wait returns its
  * completion as usual. In per_thread mode, and for engines whose leader has to help, another thread
  * must be in baton_wait. */
 BATON_API int baton_cancel_wait(baton_proactor* proactor, baton_activation activation,
                                 int64_t deadline_ns);
 
-/* Gives a pending timer, or a pending operation that has a deadline, another one, earlier or later,
- * without a completion in between: a timeout that every message extends. 0: moved; ENOENT:
- * nothing was changed, because it is not pending any more or has none; EINVAL: deadline_ns is not
- * positive; BATON_NOT_SUPPORTED in per_thread mode: cancel and start again. */
+/* Moves the deadline of a pending timer, or of a pending operation that has one, without a
+ * completion in between. So every message can extend a timeout. 0: moved. ENOENT: nothing was
+ * changed, because it is not pending any more or has no deadline. EINVAL: deadline_ns is not
+ * positive. BATON_NOT_SUPPORTED in per_thread mode: cancel and start again. */
 BATON_API int baton_move_deadline(baton_proactor* proactor, baton_activation activation,
                                   int64_t deadline_ns);
 

@@ -109,8 +109,8 @@ install_packages() {
 }
 
 # Boost's headers, which examples/httpd alone needs. Debian 12 has two versions that exclude each
-# other. Either will do: the one that is installed stays. Where there is none, the newer one
-# comes, whose Asio has io_uring. Where it cannot, httpd is left out and the rest is built.
+# other. Either will do: the one that is installed stays. If there is none, the newer one comes,
+# whose Asio has io_uring. If it cannot, httpd is left out and the rest is built.
 install_boost() {
   local folder
   for folder in ${BATON_INCLUDE_FOLDERS:-/usr/include /usr/local/include}; do

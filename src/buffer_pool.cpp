@@ -2,10 +2,9 @@
 // one in a signal handler.
 //
 // The free blocks form a Treiber stack of indices. Its head carries a counter that every change
-// raises, so that a thread whose look at the head is old fails to exchange it even if the same
-// block is on top again (the ABA problem). The links are an array of their own and not inside the
-// blocks: a block that is free has no owner, and what a late writer puts there must not break the
-// pool.
+// raises. So a thread with an old copy of the head fails to exchange it, even if the same block is
+// on top again (the ABA problem). The links are an array of their own and not inside the blocks. A
+// free block has no owner, and a late write there must not break the pool.
 //
 //   [ Impl | links, one for each block | blocks ]
 #include "baton/buffer_pool.hpp"

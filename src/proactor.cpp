@@ -234,8 +234,8 @@ class Opener {
     note(index, line);
   }
 
-  /// The copies of a per_thread processor are alike, so what has been said is not said again. One
-  /// that differs is a limit that was reached on the way, and tells which lane it is.
+  /// The copies of a per_thread processor are alike, so equal notes are written once. A note that
+  /// differs is about a limit that was reached on the way, and names its lane.
   void note(std::size_t index, const std::string& line) {
     if (!said_.insert(line).second) return;
     std::string text = "processor " + std::to_string(index) + ": ";
@@ -286,7 +286,7 @@ Proactor::~Proactor() {
     core_->end_in_handler();
     static_cast<void>(core_.release());
   }
-  // Not reset(), which leaves a null before it deletes: the last handlers destroy objects.
+  // reset() would leave a null before it deletes, and the last handlers destroy objects.
   delete core_.get();
   static_cast<void>(core_.release());
   // The null outlives the proactor, for close_detached. Without the fence the compiler leaves the

@@ -75,7 +75,7 @@ bool run(Proactor& proactor, Runners& runners) {
   return good;
 }
 
-// What helps when an address is refused; empty where nothing is known to.
+// The advice when an address is refused; empty without one.
 std::string_view advice(std::error_code error, const Endpoint& endpoint) {
   if (error == std::errc::address_not_available) return "; choose a --host of this machine";
   if (endpoint.port() == 0) return "";

@@ -170,7 +170,8 @@ void print_parts(const std::vector<Row>& rows) {
 }  // namespace
 
 void add_engines_command(CLI::App& app, Run& run) {
-  auto* command = app.add_subcommand("engines", "List engines and wait strategies, and why not");
+  auto* command =
+      app.add_subcommand("engines", "List engines and wait strategies, and why some are missing");
   auto json = std::make_shared<bool>(false);
   command->add_flag("--json", *json, "Print a JSON array");
   command->callback([&run, json] {

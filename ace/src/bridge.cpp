@@ -37,7 +37,7 @@ Config for_ace(Config config) {
   return config;
 }
 
-/// A dedicated leader takes what the engine has completed before anybody else sees it there.
+/// A dedicated leader takes what the engine has completed before another thread sees it there.
 bool shows_completions(const baton::Proactor& native) noexcept {
   return native.config().processors.front().mode != Mode::dedicated;
 }

@@ -1,6 +1,6 @@
-// openat2 with RESOLVE_BENEATH (since Linux 5.6). Where there is none, or a filter of system calls
-// hides it, the path is walked step by step, and no link is followed: less than the other way
-// serves, but never more.
+// openat2 with RESOLVE_BENEATH (since Linux 5.6). If there is none, or a filter of system calls
+// hides it, the path is walked step by step, and no link is followed. That serves less than the
+// other way, but never more.
 #include "document_root.hpp"
 
 #include <errno.h>

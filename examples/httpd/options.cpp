@@ -174,8 +174,8 @@ std::string usage() {
 baton::Result<baton::Config, Failure> make_config(const Options& options) {
   baton::Config config;
   baton::ProcessorConfig sockets;
-  // The fastest for short requests (docs/guide/httpd.md). Where the system has none, the next
-  // engine takes its place, and --explain says so.
+  // The fastest for short requests (docs/guide/httpd.md). If the system has none, the next engine
+  // takes its place, and --explain says so.
   if (!is_forbidden("io_uring", options)) sockets.engine = "io_uring";
   sockets.mode = baton::Mode::per_thread;
   sockets.operations = baton::stream_operations;

@@ -3,9 +3,9 @@
 //   Acceptor acceptor = Acceptor::listen(proactor, Endpoint::any(80)).value();
 //   while (auto peer = co_await acceptor.accept()) proactor.spawn(session(std::move(*peer)));
 //
-// An accept stays pending through exhaustion of descriptors or memory and through connections that
-// were given up before they were accepted; it ends with a connection, a cancel or a close
-// (contract.md, rule 11). A pending accept costs an operation; several may be pending at once.
+// An accept stays pending when descriptors or memory are exhausted, and when a connection was given
+// up before it was accepted. It ends with a connection, a cancel or a close (contract.md, rule 11).
+// A pending accept costs an operation; several may be pending at once.
 #pragma once
 
 #include <cstdint>

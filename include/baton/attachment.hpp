@@ -17,11 +17,11 @@ class AttachedMember;  // src/core/crew.hpp
 ///   while (proactor.handle_events() > 0) look_at_other_things();
 ///
 /// In per_thread mode the thread keeps its lane between the calls, and is treated there as a
-/// handler is in run(): what it starts goes straight to the engine, with the next call at the
-/// latest, and an engine that is bound to the thread stays bound (without an attachment, io_uring
-/// gives its bound ring up at the first return with something in flight). So it has the duties of
-/// a handler. Its lane is not served before its next call: no timer, no deadline, nothing that
-/// other threads start there. And it must not wait for one of its own operations by other means
+/// handler is in run(). Its starts go straight to the engine, with the next call at the latest. An
+/// engine that is bound to the thread stays bound. (Without an attachment, io_uring gives its bound
+/// ring up at the first return with operations in flight.) So it has the duties of a handler. Its
+/// lane is not served before its next call: no timer, no deadline, nothing that other threads start
+/// there. And it must not wait for one of its own operations by other means
 /// (Proactor::cancel_wait). In the other modes threads keep nothing between calls, and an
 /// attachment does nothing.
 ///

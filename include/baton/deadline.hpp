@@ -16,8 +16,8 @@ namespace baton {
 /// A length of time.
 using Duration = std::chrono::nanoseconds;
 
-/// A length of time as a parameter: from every std::chrono duration. What nanoseconds cannot hold
-/// saturates (292 years and more are as good as never), and fractions are rounded up.
+/// A length of time as a parameter: from every std::chrono duration. A span that nanoseconds cannot
+/// hold saturates (292 years and more are as good as never), and fractions are rounded up.
 class AnyDuration {
  public:
   template <class Rep, class Period>
@@ -79,7 +79,7 @@ class Deadline {
   [[nodiscard]] constexpr bool is_never() const noexcept { return ns_ == never_ns; }
   /// By the monotonic clock.
   [[nodiscard]] constexpr std::int64_t ns() const noexcept { return ns_; }
-  /// What is left at `now`: zero when past. REQUIRES: not never().
+  /// The time left at `now`: zero when past. REQUIRES: not never().
   [[nodiscard]] constexpr Duration remaining(Deadline now) const noexcept {
     return Duration{ns_ > now.ns_ ? ns_ - now.ns_ : 0};
   }

@@ -1,6 +1,6 @@
 // Engine: turns started operations into completed ones (the paper's AIO_Provider, 000 section 8).
 // This header is all that a new engine needs; registry.hpp tells how to make it selectable by name,
-// and the conformance suite runs over whatever the registry holds.
+// and the conformance suite runs over every engine in the registry.
 //
 // The life of an operation inside an engine
 //
@@ -35,10 +35,11 @@
 //     answer too_late. (The processor guarantees that the operation's memory is alive during
 //     cancel.)
 //
-// Order (contract.md, rule 3). Operations of the kinds read_stream, and write_stream together
-// with shutdown, on one handle are executed one after the other in the order of submit, reads and
-// writes independent of each other; so are file operations flagged `append`. An engine may merge
-// queued writes. All others may overtake each other, and none waits for an earlier wait_ready.
+// Order (contract.md, rule 3). Operations of one handle are executed one after the other, in the
+// order of submit, if they are of these kinds: read_stream; write_stream and shutdown together;
+// file operations flagged `append`. Reads and writes are independent of each other. An engine may
+// merge queued writes. All other kinds may overtake each other, and none waits for an earlier
+// wait_ready.
 #pragma once
 
 #include <atomic>
@@ -87,7 +88,7 @@ enum class LeaderRule : std::uint8_t {
   return "pinned";
 }
 
-/// What can be seen of completed operations without a lock and without a system call.
+/// The view of completed operations that takes no lock and no system call.
 enum class Glance : std::uint8_t {
   cannot_tell,  ///< only the kernel knows: ask descriptor(), or wait
   nothing,      ///< a look now would bring nothing
@@ -106,7 +107,7 @@ struct EngineInfo {
   /// processor interrupts the leader after a submit from another thread. An engine whose wait
   /// adapts by itself leaves this false.
   bool start_interrupts_leader = false;
-  /// What an operation asks of the system is mostly done inside submit, so that threads that start
+  /// The system calls of an operation are mostly made inside submit, so that threads that start
   /// operations work side by side. If not, the waiting thread does it, for all of them.
   bool works_in_submit = false;
   /// Operations it can hold at once; 0: as many as there is memory for. Beyond it submit answers
@@ -117,10 +118,10 @@ struct EngineInfo {
   std::string_view interrupt_name;  ///< of the interrupt strategy
 };
 
-/// What submit answers: it will come out of wait, is complete already, or finds no room now.
+/// The answer of submit: it will come out of wait, is complete already, or finds no room now.
 enum class Submission : std::uint8_t { pending, completed, busy };
 
-/// What cancel of an engine answers.
+/// The answer of an engine's cancel.
 enum class CancelAnswer : std::uint8_t {
   completed,  ///< the operation is out of the engine, finished as cancelled; the processor queues
               ///< it

@@ -2,14 +2,14 @@
 // arrived or it was notified. An interface to derive from; for a plain callable there are overloads
 // of the Reactor's calls.
 //
-// Threads and lifetime. Calls for one registration never overlap: while one runs, the
-// registration is suspended, whichever thread has it. Timeouts, signals and notifications that
-// name the handler itself may come from another thread at the same time. on_close is the last call
-// for a registration, comes exactly once, and never while another call of that registration runs;
-// after it the reactor does not touch the handler any more, so `delete this` is allowed there - of
-// a handler that has nothing else at the reactor. A handler given as a shared_ptr is kept alive
-// until on_close has returned. on_close, and the destructors of handlers and callables, count as
-// calls that last: they may wait for what other threads of the reactor do.
+// Threads and lifetime. Calls for one registration never overlap: while one runs, the registration
+// is suspended, whichever thread has it. Timeouts, signals and notifications that name the handler
+// itself may come from another thread at the same time. on_close is the last call for a
+// registration. It comes exactly once, and never while another call of that registration runs.
+// After it the reactor does not touch the handler any more. So `delete this` is allowed there, if
+// the handler has nothing else at the reactor. A handler given as a shared_ptr is kept alive until
+// on_close has returned. on_close, and the destructors of handlers and callables, count as long
+// calls: they may wait for other threads of the reactor.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Handle: the proactor's record of one descriptor. It lives in the proactor's table at a stable
-// address from adoption until its close is complete; index and generation together name it for
-// ever, so that an event for a closed descriptor is never taken for one of its successor
-// (contract.md, rule 6).
+// address from adoption until its close is complete. Index and generation together name it for
+// ever. So an event for a closed descriptor is never taken for one of its successor (contract.md,
+// rule 6).
 #pragma once
 
 #include <atomic>
@@ -58,12 +58,12 @@ class Handle {
   [[nodiscard]] bool is_terminal() const noexcept { return is_terminal_; }
   /// Opened with O_APPEND: every write goes to the end of the file.
   [[nodiscard]] bool appends() const noexcept { return appends_; }
-  /// Opened with O_DIRECT: a transfer waits for the device, whatever it is told.
+  /// Opened with O_DIRECT: a transfer waits for the device, even if it was asked not to.
   [[nodiscard]] bool direct() const noexcept { return direct_; }
   /// Opened with O_DSYNC or O_SYNC: a write ends when it is on the device.
   [[nodiscard]] bool syncs() const noexcept { return syncs_; }
-  /// In truth a regular file, a folder or a block device, whatever its kind says (standard input
-  /// may be a file): always "ready", and its reads and writes may block all the same.
+  /// A regular file, a folder or a block device, even if its kind says otherwise (standard input
+  /// may be a file). It is always "ready", and its reads and writes may block all the same.
   [[nodiscard]] bool is_file() const noexcept { return is_file_; }
   /// Whether each write of a stream is a record of its own (SOCK_SEQPACKET, a pipe of packets).
   enum class Records : std::uint8_t { unknown, none, kept };
@@ -117,8 +117,8 @@ class Handle {
     void* record_;            // while route_ is set: its engine's
   };
 
-  // What other threads ask of the lane (src/core/lane.hpp), in per_thread mode; besides, returned_
-  // counts the handlers that other lanes have run for it.
+  // Requests of other threads to the lane (src/core/lane.hpp), in per_thread mode. returned_ counts
+  // the handlers that other lanes have run for it.
   std::atomic<std::uint64_t> asked_{std::uint64_t{1} << 32};  // of the first: core/asked_word.hpp
   // The lane's list of those with something asked, and the newest number; the list's mutex.
   std::uint64_t asked_number_ = 0;

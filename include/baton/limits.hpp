@@ -1,7 +1,7 @@
 // Every bound of the library, with its default, its unit and its reason.
 //
-// "A limit on everything": a queue, table, batch or loop without a bound is a fault. Where a bound
-// is configurable, the constant here is the default and Config carries the value in force.
+// "A limit on everything": a queue, table, batch or loop without a bound is a fault. If a bound is
+// configurable, the constant here is the default, and Config carries the value in force.
 #pragma once
 
 #include <cstddef>

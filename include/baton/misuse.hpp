@@ -1,5 +1,5 @@
-// The end of a program that has broken a rule of the interface which no error code can tell: the
-// value of a result that is an error, a task that was awaited before. One sentence says what was
+// Ends a program that has broken a rule of the interface which no error code can tell: it has taken
+// the value of a result that is an error, or awaited a task twice. One sentence says what was
 // asked, what is wrong and what to do; it goes to standard error, before std::abort.
 #pragma once
 

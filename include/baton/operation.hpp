@@ -3,8 +3,8 @@
 // 5.1).
 //
 // An operation is an intrusive, stateful object. The owner of its memory (the caller, a coroutine
-// frame, the proactor's cache) keeps it alive from start until its completion handler is entered;
-// from then on it may be started again, freed or kept. It never moves and allocates nothing:
+// frame, the proactor's cache) keeps it alive from start until its completion handler is entered.
+// From then on it may be started again, freed or kept. It never moves and allocates nothing:
 // passing it from one collection to the next only relinks two pointers (P-21).
 //
 // States (paper 000 section 5.1, P-20). Every transition is asserted.
@@ -125,8 +125,8 @@ constexpr OperationKind ordered_with(OperationKind kind) noexcept {
   return kind;
 }
 
-/// Refuses at compile time a handler that may throw while it is stored in an operation. Such an
-/// exception could not be reported, and what was claimed for the start would be lost.
+/// Refuses at compile time a handler that may throw while it is stored in an operation. The
+/// exception could not be reported, and the resources of the start would be lost.
 template <class Handler>
 constexpr void check_that_storing_cannot_throw() noexcept {
   using Stored = std::decay_t<Handler>;
@@ -317,8 +317,8 @@ class BATON_EXPORT Operation {
   void set_pool(BufferPool* pool) noexcept { flags_ |= pooled, data_ = pool, size_ = 0; }
   /// Of a file operation.
   void set_offset(std::uint64_t offset) noexcept { extra_ = offset; }
-  /// Where accept and read_datagram store the peer's address, where connect and write_datagram find
-  /// it.
+  /// The peer's address: accept and read_datagram store it here, connect and write_datagram find it
+  /// here.
   void set_endpoint(Endpoint* endpoint) noexcept {
     extra_ = reinterpret_cast<std::uintptr_t>(endpoint);
   }

@@ -3,10 +3,10 @@
 //
 //   std::fputs(proactor.pending(std::chrono::seconds{30}).to_string().c_str(), stderr);
 //
-// Three things show where an operation was started. They cost nothing until a report is made: its
-// tag (Operation::set_tag, a word that is stored anyway), the name that the program gave to that
-// tag (Proactor::name_tag, looked up when the report is made), and the address of its handler,
-// which `addr2line -C -f -e module offset` turns into the line of the lambda.
+// Three things show where an operation was started. They cost nothing until a report is made. The
+// tag (Operation::set_tag) is a word that is stored anyway. The program may give a name to a tag
+// (Proactor::name_tag), which is looked up when the report is made. `addr2line -C -f -e module
+// offset` turns the address of the handler into the line of the lambda.
 #pragma once
 
 #include <chrono>

@@ -6,9 +6,9 @@
 //   ... start something ...
 //   proactor.run();   // in as many threads as you like
 //
-// The written contract, the same on every engine, is in docs/guide/contract.md.
-// In short: a start that succeeds gives exactly one completion, never inside start; the operation
-// and its buffers belong to Baton until then; nothing is lost, and every limit has a clear error.
+// The written contract, the same on every engine, is in docs/guide/contract.md. In short: a start
+// that succeeds gives exactly one completion, never inside start. The operation and its buffers
+// belong to Baton until then. Nothing is lost, and every limit has a clear error.
 //
 // Threads: everything here may be called from any thread at any time, from inside handlers too,
 // unless a line says otherwise. In per_thread mode a start from another thread goes through the

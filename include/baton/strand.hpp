@@ -34,9 +34,9 @@ namespace baton {
 class BATON_EXPORT Strand {
  public:
   explicit Strand(Proactor& proactor) noexcept;
-  /// REQUIRES: no operation that carries it is pending. One that waits for the strand ends the
-  /// program with a sentence. Waits for the thread that ran its last handler to leave. From inside
-  /// one of its own handlers use retire().
+  /// REQUIRES: no operation that carries it is pending. An operation that waits for the strand ends
+  /// the program with a sentence. Waits for the thread that ran its last handler to leave. From
+  /// inside one of its own handlers use retire().
   ~Strand();
   Strand(const Strand&) = delete;
   Strand& operator=(const Strand&) = delete;

@@ -2,9 +2,9 @@
 // always UTC, so that lines of several machines sort as text without knowing a time zone.
 //
 // The calendar is computed here because gmtime_r first reads the time zone's data under its lock.
-// Days are turned into a date by Howard Hinnant's algorithm
-// ("chrono-Compatible Low-Level Date Algorithms"): years begin in March, so that the leap day is
-// the last of its year, and 400 years (an era) have a fixed number of days.
+// Days are turned into a date by Howard Hinnant's algorithm ("chrono-Compatible Low-Level Date
+// Algorithms"). Years begin in March, so that the leap day is the last of its year. 400 years (an
+// era) have a fixed number of days.
 #include <array>
 #include <cstdint>
 #include <cstdio>

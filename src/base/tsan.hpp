@@ -1,5 +1,5 @@
 // Annotations for ThreadSanitizer, which does not see that the kernel writes through a ring or
-// hands an operation over by a signal: release before the operation goes to the kernel, acquire
+// hands an operation over by a signal. Release before the operation goes to the kernel, acquire
 // when it comes back.
 //
 // It does not know the threads that the C library starts for itself (AIO's notifications) either.

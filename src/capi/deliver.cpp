@@ -1,7 +1,7 @@
 // From a completed operation to the array of the waiting caller.
 //
-// Handlers run on the thread that drives the proactor, one at a time, so the completion function
-// writes straight into the array of the baton_wait that this thread is in; there is no queue in
+// Handlers run on the thread that drives the proactor, one at a time. So the completion function
+// writes straight into the array of the baton_wait that this thread is in. There is no queue in
 // between that could overflow. While baton_close ends everything, no wait collects completions, and
 // they are dropped.
 #include <algorithm>

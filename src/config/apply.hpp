@@ -1,5 +1,5 @@
-// Applier: puts the settings of one source (a file, a variable) into a Config and keeps the account
-// of where each came from. validate() and the notes for explain() look at the whole afterwards.
+// Applier: puts the settings of one source (a file, a variable) into a Config, and records the
+// source of each. validate() and the notes for explain() look at the whole afterwards.
 #pragma once
 
 #include <cstddef>

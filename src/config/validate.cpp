@@ -1,7 +1,7 @@
 // Checks a configuration as a whole. Errors are settings that cannot be meant: an unknown name, a
-// number out of range, parts that exclude each other. An unsuitable setting - a wait strategy for
-// an engine that has none - is noted in Config::sources and otherwise ignored, because the same
-// program must start under another engine that the administrator names (P-33).
+// number out of range, parts that exclude each other. An unsuitable setting (a wait strategy for an
+// engine that has none) is noted in Config::sources and otherwise ignored. The same program must
+// start under another engine that the administrator names (P-33).
 #include <algorithm>
 #include <string>
 
@@ -97,8 +97,8 @@ Checked check_team(const Config& config, const std::vector<std::string>& places)
   return {};
 }
 
-/// Settings that only engines other than the named one use. Not called for "auto". The engine
-/// inside `chaos` is not known here.
+/// Settings that only engines other than the named one use. "auto" names no engine, so it is not
+/// called for that. The engine inside `chaos` is not known here.
 void note_foreign_settings(const ProcessorConfig& processor, const std::string& who,
                            std::vector<std::string>& notes) {
   struct Owner {
@@ -161,7 +161,7 @@ void note_unused(const ProcessorConfig& processor, const std::string& who,
   }
 }
 
-/// What comes to a processor that names these kinds. `all`: the kinds that the team names.
+/// The kinds that come to a processor that names these. `all`: the kinds that the team names.
 OperationKinds routed(OperationKinds named, OperationKinds all) {
   OperationKinds kinds;
   for (std::size_t i = 0; i < operation_kinds; ++i) {

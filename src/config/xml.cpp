@@ -6,9 +6,9 @@
 //     <processor operations="file" engine="io_uring" mode="dedicated"/>
 //   </baton>
 //
-// The document is bounded, two levels deep, and may refer to nothing outside itself: a document
-// type, and with it every entity of its own, is refused. pugixml keeps no line numbers; it tells
-// where in the document a node began, and lines are counted from there.
+// The document is bounded, two levels deep, and may refer to nothing outside itself. So a document
+// type is refused, and with it every entity of its own. pugixml keeps no line numbers. It gives the
+// offset at which a node began, and lines are counted up to there.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -628,8 +628,8 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
     if (const auto error = look_at_file(system_, native, kind, facts)) return unexpected{error};
   }
   const bool accepted = home.lane == Home::by_policy;
-  // A listening socket becomes ready when a connection comes, which no read takes. Where no
-  // connection can come, an accept is answered at once as well.
+  // A listening socket becomes ready when a connection comes, which no read takes. If no connection
+  // can come, an accept is answered at once as well.
   if (kind == HandleKind::listener || (kind == HandleKind::stream_socket && !accepted)) {
     facts.readable = os::listens(system_, native) == (kind == HandleKind::listener);
   }
@@ -859,9 +859,9 @@ void Proactor::Core::finish_everything() noexcept {
 
 namespace {
 
-// A fork copies the descriptors before the memory, and a close is accounted after it was made: the
-// child may lack the number, or have opened a file of its own under it. What the proactor owns is
-// close-on-exec, so that a file which is not is the child's.
+// A fork copies the descriptors before the memory, and a close is accounted after it was made. So
+// the child may lack the number, or have opened a file of its own under it. The proactor's
+// descriptors are close-on-exec, so a file that is not is the child's.
 void close_inherited(const os::System& system, NativeHandle native) noexcept {
   const int flags = system.fcntl(native, F_GETFD, 0);  // EBADF: it is not here
   if (flags >= 0 && (flags & FD_CLOEXEC) != 0) system.close(native);

@@ -266,7 +266,7 @@ std::size_t Crew::turn_all(CrewMember& member, std::size_t handlers_max) {
     if (!loop.mine()) loop.loan();
   });
   call_standby(1);  // one that has found them held
-  // relaxed: a number. Not one of the member's, which may be a new one with each handler.
+  // relaxed: a number. It is no number of the member, which may be a new one with each handler.
   const std::size_t first = rounds_.fetch_add(1, std::memory_order_relaxed);
   std::size_t ran = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -289,8 +289,8 @@ void Crew::regroup(CrewMember& member) {
   take(member);
 }
 
-// Gives up lanes that have nothing to do any more, and one more if a thread stands by. Not from a
-// handler that has called turn(), which may run in one of these lanes.
+// Gives up lanes that have nothing to do any more, and one more if a thread stands by. A handler
+// that has called turn() must not call this: it may run in one of these lanes.
 void Crew::give(CrewMember& member) noexcept {
   if (member.depth > 0) return;
   bool wanted = standby_.load(std::memory_order_seq_cst) > 0;

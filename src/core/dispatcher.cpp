@@ -90,7 +90,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     if (BATON_UNLIKELY(!lane_.timers.empty())) ledger_.expire(lane_, ledger_.now());
     if (drained()) runner_.lane_is_quiet(lane_);
     if (ended(me) || (handlers_max != 0 && handlers >= handlers_max)) break;
-    // Neither work that posts itself nor a row of short turns may starve I/O.
+    // Work that posts itself, or a row of short turns, must not starve I/O.
     if (lane_.look_is_due()) {
       lane_.unlooked = 0;
       take_seats(me);
@@ -254,9 +254,9 @@ void Dispatcher::lead(Member& me, Deadline deadline) {
   });
   const bool more_may_wait = run_closures();
   if (BATON_UNLIKELY(!finished.empty())) ledger_.take_back_all(lane_, finished);
-  // Handlers that are due come first. So does anything that came while the mutex was free: a stop,
-  // or a start for this leader, which was not interrupted because it was awake. A seat that nobody
-  // holds comes first as well. In these cases it only polls the engine and stays awake.
+  // Three things come first: handlers that are due, an empty seat, and anything that came while the
+  // mutex was free. That may be a stop, or a start for this leader, which was not interrupted
+  // because it was awake. In these cases it only polls the engine and stays awake.
   if (!lane_.completed.empty() || more_may_wait || drained()) deadline = Deadline::immediately();
   Deadline until = deadline;
   const bool waits = deadline != Deadline::immediately();

@@ -346,7 +346,7 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
   if (handlers_max == 0) handlers_max = ~std::size_t{0};
   std::size_t left = handlers_max;
   while (!ending()) {
-    // Neither a row of short turns nor operations that complete in their start may starve I/O.
+    // A row of short turns, or operations that complete in their start, must not starve I/O.
     if (BATON_UNLIKELY(lane_.look_is_due())) wait(Deadline::immediately());
     take_mail();
     run_closures();

@@ -232,8 +232,8 @@ class LaneLoop {
   [[nodiscard]] std::span<Processor* const> processors() const noexcept { return own_; }
   /// Any thread. Exact for the leader between its turns, and for a lane without a leader.
   [[nodiscard]] bool has_something() const noexcept;
-  /// Any thread. False: no thread leads, and whatever comes later sees what was written before.
-  /// A thread that has just come has taken what was there, and one that leaves says what it leaves.
+  /// Any thread. False: no thread leads, and every later leader sees what was written before. A
+  /// thread that has just come has taken what was there, and one that leaves says what it leaves.
   [[nodiscard]] bool may_have_something() const noexcept {
     return has_something() || driven() || has_something();
   }

@@ -98,7 +98,7 @@ Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, 
   }
   // Behind others that wait, to keep the order of one handle's operations.
   const bool submit = may_submit && processor.has_room() && processor.deferred.empty();
-  // Where any thread may, also for one that is deferred: later it would be another thread's turn.
+  // If any thread may attach, a deferred operation is attached as well, by its own thread.
   std::error_code refusal;
   const bool taken = !(submit || may_call(processor)) || attach(processor, handle, refusal);
 
@@ -164,7 +164,7 @@ void Ledger::submitted(Lane& lane, Processor& processor, Operation& operation,
   take_back(lane, operation);
 }
 
-// The leader starts deferred operations before it waits. One that waits already has to be told of
+// The leader starts deferred operations before it waits. If it waits already, it has to be told of
 // room that another thread has made. (A lane has one thread for both.)
 void Ledger::tell_of_room(Processor& processor) noexcept {
   if (processor.deferred.empty() || processor.mode == Mode::per_thread) return;

@@ -282,8 +282,8 @@ inline bool Ledger::take_back_fast(Operation& operation) noexcept {
 
 // The operation is complete in its start while an earlier one of the same order (rule 3) is on its
 // way from the engine to the lane: the leader, or the thread that started it, has it in hand. That
-// cannot be in a lane with one thread. One that was cancelled in its start was never tried, and the
-// earlier one may have to wait for long.
+// cannot be in a lane with one thread. An operation that was cancelled in its start was never
+// tried, and the earlier one may have to wait for long.
 inline bool Ledger::overtakes(Operation& operation) noexcept {
   Operation* const earlier = OperationAccess::after(operation);
   return BATON_UNLIKELY(earlier != nullptr) && operation.error_value() != ECANCELED &&

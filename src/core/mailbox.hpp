@@ -14,7 +14,7 @@ namespace baton {
 template <class Node, class Links, template <class> class Atomic = std::atomic>
 class BasicMailbox {
  public:
-  /// True: it was empty. Only then the owner may have to be woken.
+  /// True: it was empty, and the owner may have to be woken.
   bool push(Node& node) noexcept {
     Node* head = head_.load(std::memory_order_relaxed);
     do {

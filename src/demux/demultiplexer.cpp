@@ -128,9 +128,9 @@ Demultiplexer::Demultiplexer(const Options& options, std::unique_ptr<WaitStrateg
 
 Demultiplexer::~Demultiplexer() = default;
 
-// A named strategy that fits is opened, or its error is returned. One that does not fit the wait is
-// replaced by the first that does, with a note. A strategy that a program has added is chosen only
-// by its name.
+// A named strategy that fits is opened, or its error is returned. A strategy that does not fit the
+// wait is replaced by the first that does, with a note. A strategy that a program has added is
+// chosen only by its name.
 Result<void, Failure> Demultiplexer::choose_interrupt(const Options& options) {
   std::string replaced;
   ReasonCode replaced_code = ReasonCode::unspecified;
@@ -319,8 +319,8 @@ void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
         static_cast<std::uint8_t>(once | (any(rest) ? armed(rest) | registered_bit : 0)),
         std::memory_order_relaxed);
     const Token token{index, descriptor.generation.load(std::memory_order_relaxed)};
-    // Neither fails for a descriptor that is open and registered. If its owner has closed it, the
-    // registration is gone.
+    // Both calls succeed for a descriptor that is open and registered. If its owner has closed it,
+    // the registration is gone.
     static_cast<void>(any(rest) ? register_at(descriptor, rest, token, true)
                                 : strategy_->remove(descriptor.fd));
   }

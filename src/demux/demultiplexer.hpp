@@ -27,9 +27,9 @@
 // look at `start_interrupts_leader`.
 //
 // Threads. With `concurrent`, watch, drop, attach, detach and interrupt may be called while another
-// thread is inside wait. The client serialises the calls for one direction of one descriptor and
-// its own handling of reports of that direction; it has a lock there anyway. attach and detach
-// count as both directions. One thread at a time calls wait.
+// thread is inside wait. The client serialises the calls for one direction of one descriptor with
+// its own handling of that direction's reports; it has a lock there anyway. attach and detach count
+// as both directions. One thread at a time calls wait.
 #pragma once
 
 #include <atomic>

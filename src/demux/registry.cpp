@@ -18,19 +18,20 @@ Result<std::unique_ptr<InterruptStrategy>, Failure> open_signal(const InterruptO
 
 std::vector<RegistryEntry<WaitStrategyFactory>> builtin_wait_strategies() {
   return {
-      {"epoll", open_epoll, "costs as much as there are events, not as there are descriptors"},
-      {"poll", open_poll, "any number of descriptors, all of them looked at in every wait"},
-      {"select", open_select, "everywhere, but no descriptor beyond FD_SETSIZE"},
+      {"epoll", open_epoll, "its cost depends on the number of events, not of descriptors"},
+      {"poll", open_poll, "any number of descriptors, but each wait looks at all of them"},
+      {"select", open_select,
+       "exists everywhere, but takes no descriptor from FD_SETSIZE (1024) on"},
       {"rt_signals", open_rt_signals,
-       "as epoll, without its set; needs one thread that waits and two signal numbers"},
+       "like epoll, without its set; needs one thread that waits and two signal numbers"},
   };
 }
 
 std::vector<RegistryEntry<InterruptStrategyFactory>> builtin_interrupt_strategies() {
   return {
       {"eventfd", open_eventfd, "one descriptor, one counter: never full, drained by one read"},
-      {"pipe", open_pipe, "wherever there are descriptors; two of them"},
-      {"signal", open_signal, "no descriptor, but a signal number of the program's"},
+      {"pipe", open_pipe, "exists everywhere; takes two descriptors"},
+      {"signal", open_signal, "takes no descriptor, but a signal number of the program"},
   };
 }
 

@@ -19,7 +19,7 @@ std::vector<RegistryEntry<EngineFactory>> builtin() {
   return {
       {.name = "emulated",
        .factory = open_emulated,
-       .reason = "on a par with the ring for streams, less CPU for short messages, allowed "
+       .reason = "as fast as io_uring for streams, less CPU for short messages, allowed "
                  "everywhere",
        .waits_by_strategy = true},
       {.name = "io_uring",
@@ -28,20 +28,19 @@ std::vector<RegistryEntry<EngineFactory>> builtin() {
                  "only, and often forbidden in containers"},
       {.name = "linux_aio",
        .factory = open_linux_aio,
-       .reason = "files only: those opened with O_DIRECT without workers, where the ring is "
-                 "forbidden; others by workers, as emulated does",
+       .reason = "files only, where io_uring is forbidden; files opened with O_DIRECT need no "
+                 "workers, others do, as in emulated",
        .files_only = true},
       {.name = "posix_aio",
        .factory = open_posix_aio,
-       .reason = "regular files only, on threads of the C library: for a processor that takes "
-                 "nothing else, where neither of the others is wanted",
+       .reason = "regular files only, on threads of the C library; for a processor of files, if "
+                 "neither of the others is wanted",
        .files_only = true,
        .variants = "notify=suspend notify=sigwait notify=callback"},
       {.name = "simulated",
        .factory = open_simulated,
-       .reason =
-           "the engine of a simulated machine, for tests under faults: does not open anywhere "
-           "else"},
+       .reason = "the engine of a simulated machine, for tests under faults; it opens nowhere "
+                 "else"},
       {.name = "chaos",
        .factory = open_chaos,
        .reason =

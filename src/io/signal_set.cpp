@@ -65,7 +65,7 @@ Result<SignalSet> SignalSet::open(Proactor& proactor, std::span<const int> signa
   if (made) {
     descriptor.release();
   } else {
-    // Signals that nobody takes would be lost for the program: SIGINT would not end it any more.
+    // Without a taker the signals would be lost for the program: SIGINT would not end it any more.
     system.thread_sigmask(SIG_SETMASK, &before, nullptr);
   }
   return made;

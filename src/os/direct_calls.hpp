@@ -1,7 +1,7 @@
 // The system calls of a message, made directly. The C library's functions are cancellation points.
 // In a process that has had a second thread each of them costs two locked instructions and some
-// fifty others for that, and no thread can be cancelled inside this library anyway. Sanitizer
-// builds use the C library's functions, which the sanitizers know.
+// fifty others for that. No thread can be cancelled inside this library anyway. Sanitizer builds
+// use the C library's functions, which the sanitizers know.
 #pragma once
 
 #include <errno.h>

@@ -17,8 +17,8 @@ inline std::uint32_t fork_generation() noexcept {
   return forks_counted.load(std::memory_order_relaxed);
 }
 
-/// This process is a forked child in which a proactor of the parent was destroyed or opened anew:
-/// operations that a thread of the parent was handling at the fork look pending here for ever.
+/// This process is a forked child in which a proactor of the parent was destroyed or opened anew.
+/// Operations that a thread of the parent was handling at the fork look pending here for ever.
 inline std::atomic<bool> left_behind{false};
 
 }  // namespace baton::os

@@ -1,8 +1,8 @@
 // The seam: every system call, the clock, waiting on a word, and threads, as one table of plain
 // functions (after SQLite's os_unix.c). A proactor holds a pointer to one table; tests fail the
 // n-th call through it, and a simulator runs the whole library on fibers and virtual time. Calls
-// have the C library's signatures, results and errno; the real table points straight at the C
-// library, so that a call through it costs what a call through the linker's table costs.
+// have the C library's signatures, results and errno. The real table points straight at the C
+// library, so a call through it costs what a call through the linker's table costs.
 //
 // A table is immutable while it is in use. There is no context argument: a replacement that
 // needs one keeps it in a thread-local of its own (a simulator has one thread).

@@ -1,4 +1,4 @@
-// The state that core and reactor keep for a thread between two of its calls, in one place: a
+// The state that core and reactor keep for a thread between two of its calls, in one place. A
 // simulator, whose threads are fibers of one real thread, exchanges it at each switch.
 #pragma once
 

@@ -19,7 +19,7 @@
 //
 // The one tricky piece: no wake-up may be lost. A thread becomes unavailable when it enters a
 // handler, waits, or leaves. In the same critical section it calls look_round(), which makes sure
-// that a thread looks after the queued work. So does a thread that queues work for others.
+// that a thread looks after the queued work. A thread that queues work for others does the same.
 //
 // Everything is guarded by mutex_, unless it says otherwise. Calls of the Demultiplexer that change
 // the watched set are made under mutex_, which serialises them; the wait is made without it. Lock
@@ -67,10 +67,10 @@ class Reactor::Impl {
 
   /// The calling thread is in turn() or remove(), perhaps in a handler.
   [[nodiscard]] bool inside() const noexcept;
-  /// For a destructor inside a handler, whose call is still on the stack: as ~Impl, but the memory
-  /// stays, and a thread that is in a call closes that registration itself. exit() in a handler
-  /// comes here and does not return to the call. A call that does return ends the program with a
-  /// sentence.
+  /// For a destructor inside a handler, whose call is still on the stack. Like ~Impl, but the
+  /// memory stays, and a thread that is in a call closes that registration itself. exit() in a
+  /// handler comes here and does not return to the call. A call that does return ends the program
+  /// with a sentence.
   void end_in_handler() noexcept;
 
   // -- registrations.cpp --------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Reactor::Impl {
     std::error_code error;  // set: it is no member any more, and mutex_ is not held
   };
 
-  /// What the next look of a standby compares with. A standby that leaves hands them to the next
+  /// The next look of a standby compares with these. A standby that leaves hands them to the next
   /// one, so that threads which come for a moment notice a long call, too.
   struct Notes {
     std::uint64_t leader_call = 0;  // in which the leader is; 0: in none

@@ -42,7 +42,7 @@ std::error_code SignalSource::open() noexcept {
   return {};
 }
 
-// A signal that nobody takes would be lost for the program: SIGINT would not end it any more.
+// Without a taker the signal would be lost for the program: SIGINT would not end it any more.
 void SignalSource::give_signal_back() const noexcept {
   const sigset_t set = signals();
   if (!was_blocked_) system_.thread_sigmask(SIG_UNBLOCK, &set, nullptr);

@@ -178,7 +178,7 @@ void Reactor::Impl::hand_over(Member& me) noexcept {
 void Reactor::Impl::note_length(Member& me) noexcept {
   length_.note(system_.monotonic_ns() - std::exchange(me.began_ns, 0));
   if (!pinned_) return choose_lead();
-  // Not for a turn within a call, where no thread rests that calls could be left to.
+  // A turn within a call has no resting thread that calls could be left to.
   const bool others_rest = sleepers_ != nullptr || standby_ != nullptr;
   if (others_rest && length_.lasts()) looks_to_share_ = looks_to_share;
 }

@@ -135,8 +135,8 @@ bool Reactor::Impl::accept_each(std::span<Report> raw) noexcept {
 
 // The system had more reports than there was room for. Some registrations have their next turn
 // without a report: by their answer, or because they were found ready when they were resumed.
-// Registrations whose reports are still in the system come before the turn after that. One that
-// stays ready is reported each time, so the loop has a bound. Reports of
+// Registrations whose reports are still in the system come before the turn after that. A
+// registration that stays ready is reported each time, so the loop has a bound. Reports of
 // registrations that have ended do not count.
 bool Reactor::Impl::accept_the_rest(std::span<Report> reports) noexcept {
   bool interrupted = false;

@@ -1,8 +1,8 @@
 // Fiber: a thread of the simulated program, as a stack and the place where it stopped. A switch
 // costs about ten nanoseconds; the operating system takes a hundred times as long.
 //
-// Pitfall: a switch also exchanges four things that belong to a thread and are not on its
-// stack: errno, the exceptions that are being handled (an exception of a handler passes through
+// Pitfall: a switch also exchanges four things that belong to a thread and are not on its stack.
+// These are errno, the exceptions that are being handled (an exception of a handler passes through
 // code that takes locks), the library's own thread-locals, and what the sanitizers know about the
 // stack.
 #pragma once

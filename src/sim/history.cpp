@@ -20,7 +20,7 @@ const char* to_string(Event event) noexcept {
     case Event::time_out:
       return "timed out";
     case Event::jump:
-      return "nobody runs";
+      return "no thread runs";
     case Event::call:
       return "call";
     case Event::submit:

@@ -629,7 +629,7 @@ std::int64_t Kernel::send_to(Node& node, std::span<const iovec> pieces,
   });
   const bool crowded = to != nullptr && to->datagrams.size() + to->in_flight.size() >= queued_max;
   if (to == nullptr || lost || crowded) {
-    drop(made.bytes, lost ? Drop::fault : (crowded ? Drop::crowded : Drop::nobody));
+    drop(made.bytes, lost ? Drop::fault : (crowded ? Drop::crowded : Drop::no_socket));
     return static_cast<std::int64_t>(size);
   }
   const std::int64_t when = scheduler.now() + latency();

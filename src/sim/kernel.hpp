@@ -44,10 +44,10 @@ struct Segment {
 
 /// Why a datagram that was sent is never received.
 enum class Drop : std::uint8_t {
-  fault,    ///< drawn: Faults::lose
-  nobody,   ///< no socket has the port
-  crowded,  ///< the receiver's queue is full
-  closed    ///< the receiver was closed before it was read
+  fault,      ///< drawn: Faults::lose
+  no_socket,  ///< no socket has the port
+  crowded,    ///< the receiver's queue is full
+  closed      ///< the receiver was closed before it was read
 };
 
 /// Is called when the machine injects a fault or drops data. A checker can then find the reason for

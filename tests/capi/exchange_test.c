@@ -179,7 +179,7 @@ static void a_wrong_one_in_the_middle(baton_proactor* proactor) {
   CHECK_EQUAL(batch.why_not, EINVAL);
 }
 
-/* Where the call itself is wrong nothing is started. */
+/* If the call itself is wrong, nothing is started. */
 static void wrong_exchanges(baton_proactor* proactor) {
   const baton_operation post = operation(BATON_POST, 0, 1);
   baton_completion done;

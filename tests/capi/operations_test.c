@@ -98,7 +98,7 @@ static void whole_and_delimited_reads(baton_proactor* proactor) {
   CHECK_EQUAL(baton_handle_close(proactor, there), 0);
 }
 
-/* What an address means nothing to does not look at it. */
+/* An operation that has no address does not look at it. */
 static void an_endpoint_too_many(baton_proactor* proactor) {
   baton_operation timer = operation(BATON_TIMER, 0, 1);
   baton_endpoint unused;

@@ -1,5 +1,5 @@
 /* baton_poll inside a signal handler must not allocate or free memory, on any engine and in any
- * mode, even while tables grow. Where that cannot be guaranteed it is refused. The program has its
+ * mode, even while tables grow. If that cannot be guaranteed, it is refused. The program has its
  * own malloc, which counts the library's calls as well. */
 #include <fcntl.h>
 #include <malloc.h>

@@ -84,7 +84,7 @@ static void blocks_come_and_are_given_back(baton_proactor* proactor) {
   CHECK_EQUAL(baton_pool_give(pool, first.data), 0);
   CHECK_EQUAL(baton_pool_give(pool, second.data), 0);
 
-  /* Neither the end of the stream nor a cancel brings a block. */
+  /* The end of the stream brings no block, and a cancel brings none. */
   start(proactor, pooled(handle, 5, pool));
   CHECK_EQUAL(baton_wait(proactor, &first, 1, 0), 0);
   CHECK_EQUAL(baton_cancel_tag(proactor, 5), 0);
@@ -118,7 +118,7 @@ static void pooled_reads_that_cannot_be(baton_proactor* proactor) {
   made = pooled(0, 1, pool);
   made.kind = BATON_READ_FILE;
   CHECK_EQUAL(why_refused(proactor, made), EINVAL);
-  /* One that is refused does not keep the pool. */
+  /* A read that is refused does not keep the pool. */
   CHECK_EQUAL(why_refused(proactor, pooled(0, 1, pool)), BATON_HANDLE_CLOSED);
   CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, &listener), 0);
   CHECK_EQUAL(why_refused(proactor, pooled(listener, 1, pool)), BATON_WRONG_HANDLE_KIND);

@@ -140,7 +140,7 @@ TEST_P(Awaitables, a_wait_of_a_timer_is_awaited_once) {
     const auto second = co_await wait;
     EXPECT_EQ(second.error(), errc::operation_in_use);
     EXPECT_TRUE(co_await timer.wait_for(1ms)) << "the timer can be used again";
-    // One that was refused may be awaited again, as with other awaitables.
+    // An awaitable that was refused may be awaited again, as others may.
     CancellationSource source{proactor};
     source.cancel();
     auto refused = timer.wait_for(1h).cancel_with(source.token());

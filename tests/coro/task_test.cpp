@@ -525,7 +525,7 @@ Task<void> await_again_and_again(Make make, int& awaits) {
   while (awaits++ < ticks_max) static_cast<void>(co_await make());
 }
 
-TEST(Refusals, are_counted_whatever_is_awaited) {
+TEST(Refusals, are_counted_for_every_awaitable) {
   Proactor proactor;
   Timer timer{proactor};
   Acceptor acceptor = Acceptor::listen(proactor, Endpoint::loopback(0)).value();

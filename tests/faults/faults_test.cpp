@@ -82,8 +82,8 @@ bool explains(const Fault& fault, std::error_code error) {
   if (fault.of == Fault::Of::allocation) {
     return error == std::errc::not_enough_memory || error == make_error_code(errc::no_free_handles);
   }
-  // What no thread can be started for ends with ENOMEM. EAGAIN of aio_write(3) says so when it
-  // lasts while nothing is in flight (PosixAioEngine::lacks_threads).
+  // An operation for which no thread can be started ends with ENOMEM. EAGAIN of aio_write(3) says
+  // so when it lasts while nothing is in flight (PosixAioEngine::lacks_threads).
   if (fault.error == EAGAIN) return error == std::errc::not_enough_memory;
   return error.value() == fault.error;
 }

@@ -136,7 +136,7 @@ void limits_are_reached(World& world) {
   world.check(refused == 2, "two were too many");
 }
 
-/// What coroutines await from now on ends at once, when the world asks for the end.
+/// Later awaits end at once, when the world asks for the end.
 struct Ending {
   explicit Ending(World& in) : world(in), source(in.proactor()) {
     world.at_end([](void* self) { static_cast<Ending*>(self)->source.cancel(); }, this);

@@ -38,7 +38,7 @@ baton_proactor* open_proactor(std::uint8_t choice, std::uint32_t slots,
   if (auto* proactor = open(text, slots, completion_size, reason.data(), reason.size())) {
     return proactor;
   }
-  // Where the system has no ring the input is tried with the first, which every system has.
+  // If the system has no ring, the input is tried with the first engine, which every system has.
   auto* const other = open(texts[0], slots, completion_size, reason.data(), reason.size());
   expect(other != nullptr, "there is an engine", reason.data());
   return other;

@@ -95,7 +95,7 @@ TEST(Request, HasATwinForTheSameTransfer) {
   give_request(*request);
 }
 
-TEST(Request, OfWhichManyAreTakenAtOnceIsNobodyElses) {
+TEST(Request, OfWhichManyAreTakenAtOnceIsTakenOnce) {
   std::set<Request*> taken;
   std::set<std::uint32_t> places;
   for (int i = 0; i < 1'000; ++i) {

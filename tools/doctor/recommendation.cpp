@@ -53,8 +53,8 @@ void tell_strengths(const Series& chosen, const Measurement& measurement,
       strengths += fmt::format("{}{} {:.2f} x", strengths.empty() ? "" : "; ", one.name, ratio);
     }
     if (strengths.empty()) continue;
-    sentences.push_back(
-        fmt::format("If that counts most, {} does better: {}.", other.name, strengths));
+    sentences.push_back(fmt::format("{} is far better in this: {}. Take it if that counts most.",
+                                    other.name, strengths));
   }
 }
 
@@ -63,8 +63,8 @@ void explain_choice(const Choice& choice, const Measurement& measurement,
                     const std::vector<Row>& rows, std::vector<std::string>& sentences) {
   if (!choice.series) {
     sentences.push_back(
-        fmt::format("Nothing was measured for it: it comes first among those that "
-                    "work here ({}).",
+        fmt::format("It was not measured: it is the first in the order of `baton engines` that "
+                    "works here ({}).",
                     rows[choice.what.row].praise));
     return;
   }
@@ -75,7 +75,7 @@ void explain_choice(const Choice& choice, const Measurement& measurement,
     sentences.push_back(fmt::format(
         "A tie with {}: the difference is too small to measure here, so {}.",
         names_of(measurement, choice.tied),
-        choice.for_files ? "the one that does files best was taken"
+        choice.for_files ? "the best one for files was taken"
                          : "the one that is allowed in more places, or is simpler, was taken"));
   }
   if (choice.next) {
@@ -86,7 +86,7 @@ void explain_choice(const Choice& choice, const Measurement& measurement,
                     choice.next_ratio.low, choice.next_ratio.high));
     if (choice.next_ratio.low < 1) {
       sentences.push_back(
-          "In at least one round that one was cheaper, so the choice is uncertain: "
+          "It was cheaper in at least one round, so the choice is uncertain: "
           "measure for longer (--seconds), on an idle machine.");
     }
   } else if (choice.tied.empty()) {

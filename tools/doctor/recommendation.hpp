@@ -43,7 +43,7 @@ struct Choice {
   std::vector<std::size_t> tied;      // series that are as good
   std::optional<std::size_t> next;    // the best of the others
   Ratio next_ratio;
-  bool for_files = false;  // chosen of the tied ones because it does files best
+  bool for_files = false;  // chosen of the tied ones because it is the best for files
 };
 
 // The rows that may be chosen for some operations, the most preferred first: by policy, then in the

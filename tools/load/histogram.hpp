@@ -1,9 +1,8 @@
 // A histogram of durations with a bounded relative error.
 //
-// Values below 64 ns have a bucket each; above, every power of two is cut into 64 equal buckets,
-// so that a percentile is off by at most 1/64 (1.6 %) whatever its size, with a fixed 18 KiB of
-// counters and no allocation while recording. This is the idea of HdrHistogram with one fixed
-// precision.
+// Values below 64 ns have a bucket each. Above, every power of two is cut into 64 equal buckets. So
+// a percentile of any size is off by at most 1/64 (1.6 %), with a fixed 18 KiB of counters and no
+// allocation while recording. This is the idea of HdrHistogram with one fixed precision.
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // Program: the random program of one seed, and the ledger over everything it starts.
 //
-// A round is one proactor: drawn modes, engines, limits and threads; objects of every kind;
-// handlers that start, cancel, close, post, stop, throw and last; a driver, which is a thread
-// outside that does the same; and an end, which is a full read, a drain, a stop, or a destructor
-// with work pending. Every activation has a slot with its promises: its possible results, its
-// order, its earliest time. A broken promise ends the seed (sim::World::violated).
+// A round is one proactor, with drawn modes, engines, limits and threads, and objects of every
+// kind. Handlers start, cancel, close, post, stop, throw and take long. A driver, a thread outside,
+// does the same. The round ends with a full read, a drain, a stop, or a destructor with work
+// pending. Every activation has a slot with its promises: its possible results, its order, its
+// earliest time. A broken promise ends the seed (sim::World::violated).
 #pragma once
 
 #include <array>

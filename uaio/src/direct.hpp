@@ -20,8 +20,8 @@
 // number now belongs to another file, of which the kernel moved a part.
 //
 // A write also has RWF_DONTCACHE (since Linux 6.14). A direct transfer is not changed by it, but
-// the kernel refuses everything that is not a file of a file system: a number that now belongs to a
-// pipe or a socket takes no byte and causes no SIGPIPE.
+// the kernel refuses everything that is not a file of a file system. So a number that now belongs
+// to a pipe or a socket takes no byte and causes no SIGPIPE.
 #pragma once
 
 #include <linux/aio_abi.h>

@@ -4,10 +4,10 @@
 // Descriptor represents one open file, under whatever numbers: its requests keep the order of their
 // starts where order matters (streams, appends). Both exist only while requests are pending.
 //
-// A keeper has a table of descriptors of its own, whose entries it may close at will. Where there
-// is no keeper (mode=single, or a system that refuses one), the descriptors are the program's, and
-// closing one gives up the process's record locks on the file (fcntl(2)). So the descriptor stays
-// open, and is reused, while any process holds a record lock on the file.
+// A keeper has a table of descriptors of its own, whose entries it may close at will. Without a
+// keeper (mode=single, or a system that refuses one) the descriptors are the program's, and closing
+// one gives up the process's record locks on the file (fcntl(2)). So the descriptor stays open, and
+// is reused, while any process holds a record lock on the file.
 #pragma once
 
 #include <sys/stat.h>

@@ -41,7 +41,7 @@ class Library {
   [[nodiscard]] bool shards_busy() const noexcept;
 
   /// False in a process that was forked by the system call itself, which the library does not
-  /// notice (pthread_atfork): the context, the keeper and the pending requests belong to its
+  /// notice (pthread_atfork). The context, the keeper and the pending requests belong to its
   /// parent, and the memory is shared. It can start nothing (EAGAIN), and completes nothing.
   [[nodiscard]] bool is_origin() const noexcept { return origin_ == nullptr || *origin_ != 0; }
 

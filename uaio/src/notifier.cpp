@@ -206,7 +206,7 @@ bool Postponed::send_waiting() noexcept {
   return queue_.first != nullptr;
 }
 
-/// A keeper starts none: the callbacks would have its table. Neither does the timer's handler.
+/// A keeper starts none: the callbacks would have its table. The timer's handler starts none.
 bool Postponed::ensure_thread() noexcept {
   if (thread_.load(std::memory_order_acquire)) return true;
   if (in_timer()) return false;

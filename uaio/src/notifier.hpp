@@ -11,8 +11,8 @@
 // A new thread shares the table of descriptors of the thread that makes it. A keeper has its own
 // table, in which a callback would write to other files than the program's. So a keeper leaves
 // callbacks to the thread here, which a thread of the program starts before the first request with
-// a callback; a request without it is refused (EAGAIN). So does the timer's handler (mode=single),
-// which may have interrupted malloc.
+// a callback; a request without it is refused (EAGAIN). The timer's handler (mode=single) does so,
+// too, because it may have interrupted malloc.
 #pragma once
 
 #include <pthread.h>

@@ -75,7 +75,7 @@ int check(const aiocb& block, Action action, Transfer& transfer) noexcept {
   return 0;
 }
 
-// What was recently found out about descriptors, so that the usual request need not check again.
+// Recent findings about descriptors, so that the usual request need not check again.
 // They are hints: a request that relies on one is correct even if the program has changed the file
 // since.
 //

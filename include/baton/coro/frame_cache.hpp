@@ -1,7 +1,6 @@
-// Where coroutine frames come from: a cache of freed frames, one for each thread, in size classes
-// and bounded, so that a server that starts a coroutine for each connection does not go to the heap
-// for each. A frame may be freed on another thread than the one that took it; it then serves that
-// one.
+// Coroutine frames come from a cache of freed frames. Each thread has one, in size classes and
+// bounded. So a server that starts a coroutine for each connection does not go to the heap for
+// each. A frame may be freed on another thread than the one that took it; it then serves that one.
 #pragma once
 
 #include <cstddef>

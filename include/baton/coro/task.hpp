@@ -1,5 +1,5 @@
-// Task<T>: a lazy coroutine. It starts when it is awaited or spawned, runs on whatever thread
-// resumes it (never on two at once), and hands its value or its exception to the one that awaits
+// Task<T>: a lazy coroutine. It starts when it is awaited or spawned. It runs on the thread that
+// resumes it, never on two at once. Its value or its exception goes to the coroutine that awaits
 // it.
 //
 //   Task<std::size_t> copy(StreamSocket& from, StreamSocket& to);
@@ -51,8 +51,8 @@ concept KeepsTaskContext =
 template <class Awaitable>
 class ForeignAwaiter;
 
-/// The library's own, awaited where it is. (What await_transform answers by reference, gcc 12 moves
-/// before it awaits it.)
+/// The library's own, awaited where it is. (gcc 12 moves the result of await_transform before it
+/// awaits it, even if that is a reference.)
 template <class Awaiter>
 struct OwnAwaiter {
   Awaiter& inner;
@@ -454,8 +454,8 @@ class OwnContext {
 /// The context of the task that awaits it: `co_await own_context()`.
 [[nodiscard]] inline OwnContext own_context() noexcept { return {}; }
 
-/// What a coroutine type of the user's own keeps of the coroutine that awaits it: called in its
-/// awaiter's await_suspend, answered by its promise's task_context(). Null: nothing to inherit.
+/// A coroutine type of the user's own keeps this of the coroutine that awaits it. Its awaiter's
+/// await_suspend calls it, and its promise's task_context() returns it. Null: nothing to inherit.
 template <class Promise>
 [[nodiscard]] const TaskContext* task_context_of(std::coroutine_handle<Promise> parent) noexcept {
   return detail::context_of(parent);

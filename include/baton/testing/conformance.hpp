@@ -64,8 +64,8 @@ struct ConformanceOptions {
   unsigned deaths_max = 20;
   /// Shows what GoogleTest and the tests print themselves.
   bool verbose = false;
-  /// Where the table goes, and before it each test that has failed and, every tenth of the way, how
-  /// many are done; null: standard output. Not owned.
+  /// Takes the table, and before it each test that has failed and, every tenth of the way, the
+  /// number of finished tests; null: standard output. Not owned.
   std::ostream* out = nullptr;
 };
 

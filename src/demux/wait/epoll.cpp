@@ -11,8 +11,8 @@
 //   - The set holds open files and not numbers: a closed descriptor leaves it only when its last
 //     duplicate is closed. Until then it reports for ever and cannot be removed, since its number
 //     is gone. So detach comes before close, and reports carry a generation. The owner of a
-//     borrowed descriptor may close it, so it is watched for one report at a time (EPOLLONESHOT):
-//     after a report it is silent, hang-ups included, until it is armed again.
+//     borrowed descriptor may close it, so it is watched for one report at a time (EPOLLONESHOT).
+//     After a report it is silent, hang-ups included, until it is armed again.
 //   - The timeout counts milliseconds and is rounded up, so a wait may end a millisecond late but
 //     never early. epoll_pwait2 would be exact, but needs Linux 5.11 and glibc 2.35.
 //

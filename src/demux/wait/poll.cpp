@@ -12,11 +12,11 @@
 //   - A closed descriptor stays in the array: each wait answers POLLNVAL, which is reported as
 //     both.
 //
-// entries_ is what the client has asked for: a dense array whose last entry replaces a removed one.
-// places_ finds a descriptor in it. wait polls its own copy and renews it only after a change.
-// changes_ tells whether the copy is current. If it is not, each report is checked against
-// entries_, so that after remove no report has the old token. A scan starts where the last one
-// ended: if the report array is short, low places do not starve high ones.
+// entries_ is the client's request: a dense array whose last entry replaces a removed one. places_
+// finds a descriptor in it. wait polls its own copy and renews it only after a change. changes_
+// tells whether the copy is current. If it is not, each report is checked against entries_, so that
+// after remove no report has the old token. A scan starts where the last one ended: if the report
+// array is short, low places do not starve high ones.
 #include <poll.h>
 
 #include <algorithm>
@@ -187,9 +187,9 @@ class PollWaitStrategy final : public WaitStrategy {
     waited_changes_ = changes_.load(std::memory_order_relaxed);
   }
 
-  // EINVAL: there are more entries than RLIMIT_NOFILE, which the program has lowered meanwhile, as
-  // daemons do after they have opened their descriptors. select checks no limit, and its sets are
-  // made here as large as needed.
+  // EINVAL: there are more entries than RLIMIT_NOFILE. The program has lowered the limit meanwhile,
+  // as daemons do after they have opened their descriptors. select checks no limit, and its sets
+  // are made here as large as needed.
   Result<std::size_t> wait_by_select(std::span<Report> reports, Deadline deadline,
                                      const SignalMask* unblocked) noexcept try {
     NativeHandle end = 0;

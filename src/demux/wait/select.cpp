@@ -9,9 +9,9 @@
 //     Then fcntl checks each, and the closed ones are reported as both, so that their owner's next
 //     call finds the error.
 //   - A hang-up sets the bit for reading only, an error sets both. A client that does not watch for
-//     reading would miss a hang-up after which the descriptor never gets writable (terminals do
-//     that, sockets and pipes do not), or which ends the wait for urgent data. Such descriptors are
-//     polled after each wait, and waits are shortened for them.
+//     reading would miss two kinds of hang-ups: after one the descriptor never gets writable
+//     (terminals only), and one ends the wait for urgent data. Such descriptors are polled after
+//     each wait, and waits are shortened for them.
 //   - The third set means urgent data, not errors.
 //   - As with poll, a running wait does not see changes: the client interrupts it.
 //

@@ -16,8 +16,8 @@
 // and get EFBIG.
 //
 // A file opened with O_DIRECT may end between two of its blocks. A read that was cut short there
-// cannot be continued if the file has grown since - the offset is none of the device's, EINVAL -
-// and that says that it was at the end.
+// cannot be continued if the file has grown since: the offset is none of the device's (EINVAL). So
+// the error says that it was at the end.
 #include "engines/common/file_calls.hpp"
 
 #include <errno.h>
@@ -83,8 +83,8 @@ bool FileCalls::at_end(const os::System& system, const Operation& operation) noe
          operation.offset() + operation.bytes() >= static_cast<std::uint64_t>(status.st_size);
 }
 
-// Where a buffer ends, the next one may be the program's own fault; within a buffer the system has
-// cut the read short.
+// At the end of a buffer the next one may be the program's own fault; within a buffer the system
+// has cut the read short.
 bool FileCalls::ended_between_blocks(const os::System& system, const Operation& operation,
                                      int error) noexcept {
   if (error != EINVAL || !is_read(operation) || operation.bytes() == 0) return false;

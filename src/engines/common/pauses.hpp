@@ -2,9 +2,9 @@
 // engines use the same rule, so that an operation that cannot proceed costs no CPU on any of them.
 //
 //   fruitless   The descriptor is reported ready, and the call still answers EAGAIN. Another
-//               process may have been faster, so a few tries follow at once. Where readiness means
-//               something else - a UNIX datagram socket is writable although the queue of the peer
-//               is full - the pauses then grow.
+//               process may have been faster, so a few tries follow at once. Then the pauses grow,
+//               because readiness may mean something else: a UNIX datagram socket is writable
+//               although the queue of the peer is full.
 //   shortage    The process lacks descriptors or memory, or the backlog of a UNIX listener is full.
 #pragma once
 
@@ -47,9 +47,9 @@ constexpr std::uint64_t end_of_pause_ms(std::uint64_t now_ms, std::uint32_t paus
 /// The operation writes to a terminal whose other side is gone: it is reported ready for ever, and
 /// every write answers EAGAIN. Called only after a fruitless try.
 bool writes_to_nobody(const os::System& system, const Operation& operation) noexcept;
-/// The operation reads a datagram socket whose reading side is shut (shutdown(2) by the program):
-/// it is reported ready for ever, and a UDP socket answers EAGAIN where a blocking read gets 0
-/// bytes. Called only after a fruitless try.
+/// The operation reads a datagram socket whose reading side is shut (shutdown(2) by the program).
+/// The socket is reported ready for ever, and a UDP socket answers EAGAIN where a blocking read
+/// gets 0 bytes. Called only after a fruitless try.
 bool reads_what_is_shut(const os::System& system, const Operation& operation) noexcept;
 
 }  // namespace baton::engines

@@ -37,7 +37,7 @@ inline std::span<iovec> datagram_pieces(const Operation& operation, iovec& singl
 /// Bytes not yet moved.
 std::size_t remaining_bytes(const Operation& operation) noexcept;
 
-/// What is left begins behind the start of a buffer.
+/// The rest begins behind the start of a buffer.
 [[nodiscard]] bool goes_on_within_a_buffer(const Operation& operation) noexcept;
 
 /// Records `moved` more bytes, of a read or a write, and decides. True: the operation is complete,

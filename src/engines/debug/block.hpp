@@ -12,8 +12,8 @@
 //     changed.
 //   - Memory that is not mapped any more, or is poisoned for AddressSanitizer, is gone.
 //
-// After the completion a block is filled with another pattern and kept for a while: a kernel or an
-// engine that still writes into it is found when the block is freed.
+// After the completion a block is filled with another pattern and kept for a while. If a kernel or
+// an engine still writes into it, that is found when the block is freed.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,8 @@
-// BackOffs: directions that pause, because trying again at once would only burn CPU: accept without
-// a free descriptor, connect to a full backlog, readiness that turns out empty again and again.
-// Meanwhile they are not watched; the engine's wait ends when the first is due. Full UNIX stream
-// sockets are in the list, too: they are watched, and tried again now and then.
+// BackOffs: directions that pause, because trying again at once would only burn CPU. Examples are
+// an accept without a free descriptor, a connect to a full backlog, and readiness that turns out
+// empty again and again. Meanwhile they are not watched; the engine's wait ends when the first is
+// due. Full UNIX stream sockets are in the list, too: they are watched, and tried again now and
+// then.
 //
 // The list is linked through the directions, so that nothing is allocated. It is searched only when
 // one of them is due.

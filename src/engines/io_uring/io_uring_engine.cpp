@@ -337,10 +337,10 @@ Submission IoUringEngine::no_memory(Operation& operation) const noexcept {
   return Submission::completed;
 }
 
-// A kernel worker does it from the start: a transfer that would keep the entering thread busy for
-// long, or raise SIGXFSZ there. So does it with a file in non-blocking mode. The kernel considers
-// such a file fit for a try, and after a short try it reads the rest from the old offset and
-// reports all of it as read (FUSE with FOPEN_DIRECT_IO, seen up to Linux 6.18).
+// True if a kernel worker transfers from the start: the entering thread would be busy for long or
+// get SIGXFSZ, or the file is in non-blocking mode. The kernel tries such a file, and after a short
+// try it reads the rest from the old offset and reports all of it as read (FUSE with
+// FOPEN_DIRECT_IO, seen up to Linux 6.18).
 bool IoUringEngine::is_for_worker(const Operation& operation) const noexcept {
   // A blocking terminal blocks the entering thread, too.
   if (operation.handle()->is_terminal()) {

@@ -46,7 +46,7 @@ class Context {
   /// Requests handed over by one system call. A disk starts on the requests of one call one by one
   /// if there are at most two; of more it sees none before all are prepared (the kernel plugs its
   /// queue). A large lot completes as one and returns as one, and the disk is idle while the next
-  /// lot is prepared: with 64 random reads in flight, lots of 2 are some 10 % faster than lots of
+  /// lot is prepared. With 64 random reads in flight, lots of 2 are some 10 % faster than lots of
   /// 16.
   static constexpr std::size_t lot_max = 2;
   /// Completions taken at once.

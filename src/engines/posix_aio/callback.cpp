@@ -8,7 +8,7 @@
 //     silently if it cannot make one (may_be_lost).
 //   - Such a thread may run long after its request was found complete, even after the engine is
 //     gone. It touches only the bell, which counts the threads that may still come. The destructor
-//     waits for them a moment. If one does not come, the bell is never freed: a lost notification
+//     waits for them a moment. If one does not come, the bell is never freed. A lost notification
 //     costs a descriptor and a few bytes, instead of a write to the descriptor of another file.
 //   - ThreadSanitizer does not know these threads: see BATON_TSAN_FOREIGN_THREAD.
 #include <aio.h>

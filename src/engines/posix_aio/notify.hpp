@@ -3,9 +3,9 @@
 //
 // A notification is only a hint; aio_error decides. The system promises a signal or a thread for
 // each request, but gives up silently when the queue of signals is full or no thread can be made. A
-// notification may also come late, for a request that was found complete long ago. Nothing is
-// therefore read from a notification: the woken thread checks every request in flight, and with
-// `may_be_lost` a wait is bounded by the time that a lost one may remain unnoticed.
+// notification may also come late, for a request that was found complete long ago. So nothing is
+// read from a notification: the woken thread checks every request in flight. With `may_be_lost` a
+// wait is bounded by the time that a lost one may remain unnoticed.
 //
 // Threads. The leader calls wait() and descriptor(). prepare() and not_taken() are called under the
 // engine's lock. Any thread may call interrupt(), signal handlers included.

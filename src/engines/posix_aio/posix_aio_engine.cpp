@@ -170,7 +170,7 @@ bool PosixAioEngine::ready(Operation& operation) noexcept {
 
 // Checked each time: the owner of a borrowed descriptor may have reused the number. A pipe, a
 // socket or a terminal has no position, and a read that waits for its data (/proc/kmsg) could not
-// be cancelled. Neither call reaches a remote file system, except a FUSE server that has made its
+// be cancelled. The two calls reach no remote file system, except a FUSE server that has made its
 // files pollable.
 int PosixAioEngine::check_descriptor(const Operation& operation) const noexcept {
   const Handle& handle = *operation.handle();

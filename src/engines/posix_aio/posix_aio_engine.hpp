@@ -3,7 +3,7 @@
 // request, and the notified thread calls aio_error for all requests in flight.
 //
 // Files only. glibc runs the requests of one descriptor one after the other, each on a blocking
-// thread: a read on a quiet socket would keep writes to it waiting for ever, and twenty of them
+// thread. A read on a quiet socket would keep writes to it waiting for ever, and twenty such reads
 // everything else. Descriptors without a position - sockets, pipes, terminals - are refused,
 // whatever the kind of their handle; a team sends their operations to another processor.
 //

@@ -108,9 +108,9 @@ Result<void, Failure> check_not_forked() {
 
 // When a thread of glibc's AIO takes one of several queued requests, it makes another thread.
 // ThreadSanitizer does not know the first thread, and the program ends in the allocation that the
-// new one needs. With a bound on threads that nobody reaches, and none kept for later, each request
-// gets a thread at once, from the caller, or follows the one of the same descriptor. Nothing is
-// ever in that queue.
+// new one needs. So the bound on threads is out of reach, and no thread is kept for later. Each
+// request then gets a thread at once, from the caller, or follows the one of the same descriptor.
+// The queue stays empty.
 void know_all_threads() {
 #ifdef BATON_TSAN
   static const bool asked [[maybe_unused]] = [] {

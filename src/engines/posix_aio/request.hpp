@@ -2,7 +2,7 @@
 // are reused.
 //
 // A control block is larger than the engine state of an operation. It must not be touched while
-// aio_suspend has it in its list, complete or not: the C library finds its own record through it
+// aio_suspend has it in its list, complete or not. The C library finds its own record through it
 // when the wait ends, and stops the program if it finds another (aio_suspend.c, an assertion). Only
 // the leader therefore gives a request back, between its waits.
 #pragma once

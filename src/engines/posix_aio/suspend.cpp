@@ -5,8 +5,8 @@
 //   - The list must not change while a thread waits on it, nor a control block that it names (see
 //     request.hpp); a request that is started meanwhile is not waited for. Each start therefore
 //     interrupts the wait, by one more request in the list: a read of an eventfd that only
-//     interrupts write. Deferring starts until the leader returns by itself would delay them for as
-//     long as a slow disk takes, or force the leader to poll.
+//     interrupts write. If starts were deferred until the leader returns by itself, they would wait
+//     for a slow disk, or the leader would have to poll.
 //   - While that read is pending it holds one of the system's threads (glibc: of 20 for the whole
 //     process, and no more are made when all of them wait). It is withdrawn when there is nothing
 //     to wait for but interrupts: the leader then polls the eventfd itself, and so may a wait over

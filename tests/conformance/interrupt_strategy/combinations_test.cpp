@@ -311,8 +311,8 @@ TEST_P(interrupt_strategy, a_leader_that_is_gone) {
   EXPECT_TRUE(wait());
 }
 
-// The moment in which an interrupt can be swallowed for ever: while reset drains. One that comes
-// just before the read or just after it must not keep the next one from being seen.
+// The moment in which an interrupt can be swallowed for ever: while reset drains. An interrupt that
+// comes just before the read or just after it must not keep the next one from being seen.
 TEST_P(interrupt_strategy, interrupted_while_it_is_reset) {
   static InterruptStrategy* interrupted = nullptr;
   os::System system = os::real_system();

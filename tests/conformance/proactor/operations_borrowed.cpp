@@ -129,7 +129,7 @@ TEST_P(Borrowed, a_hang_up_between_operations_wakes_no_thread) {
   }
 }
 
-// Neither a start nor the leader blocks on a descriptor that would.
+// A start does not block on a blocking descriptor, and neither does the leader.
 TEST_P(Borrowed, blocking_sockets_and_pipes_block_no_other_operation) {
   struct Case {
     Pair in, out;

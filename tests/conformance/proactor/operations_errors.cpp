@@ -310,7 +310,7 @@ TEST_P(Errors, a_write_to_a_unix_peer_that_stops_reading_ends) {
     }
   }
   run([&] {
-    // One that comes between the kernel's look at the socket and its wait ends no write.
+    // An end of reading between the kernel's look at the socket and its wait ends no write.
     if (over_io_uring) {
       for (const auto& [end, how] : shutdowns) ::shutdown(end, how);
     }

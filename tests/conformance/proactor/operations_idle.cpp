@@ -99,7 +99,7 @@ TEST_P(Idle, hang_ups_and_unread_data_cost_nothing) {
 
 TEST_P(Idle, a_limit_below_the_open_descriptors_stops_nothing) { reads_go_on_below(2); }
 
-// Not one descriptor may be polled.
+// No descriptor may be polled.
 TEST_P(Idle, a_limit_of_zero_descriptors_stops_nothing) { reads_go_on_below(0); }
 
 TEST_P(Idle, accept_stays_pending_without_descriptors_and_recovers) {

@@ -560,7 +560,7 @@ TEST_P(Crews, a_task_in_a_lane_that_another_thread_keeps_is_an_error) {
   EXPECT_TRUE(ended);
 }
 
-// One that would lead two lanes needs another ring for that.
+// A thread that would lead two lanes needs another ring for that.
 class CrewsWithoutRings : public Crews {
  protected:
   /// The system's answer from now on; 0: the real one.

@@ -293,8 +293,8 @@ TEST_P(Processes, children_that_reopen_have_no_more_descriptors_open) {
 }
 
 // A handler forks, and the child comes back from it, by a return or an exception, before or after
-// it has opened the proactor anew. What is queued and pending is the parent's, in every
-// lane that the thread leads.
+// it has opened the proactor anew. Queued and pending operations are the parent's, in every lane
+// that the thread leads.
 TEST_P(Processes, the_child_of_a_handler_leaves_everything_to_the_parent) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer ends children that start threads";

@@ -188,7 +188,7 @@ TEST_P(wait_strategy, half_close_is_readable_only) {
   const SocketPair pair;
   pair.fill();
   add(pair.ours.get(), Interest::both, token_of(1));
-  // What an edge strategy says of a new descriptor is a hint.
+  // An edge strategy's first report of a new descriptor is a hint.
   if (info().trigger == Trigger::edge) static_cast<void>(wait());
   ASSERT_EQ(::shutdown(pair.peer.get(), SHUT_WR), 0);
   EXPECT_EQ(ready_of(wait_for_reports(), token_of(1)), Interest::in);

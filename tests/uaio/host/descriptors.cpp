@@ -394,7 +394,7 @@ HOST_CASE(datagrams_keep_their_order, "order") {
     for (aiocb& each : writes) CHECK(host::finish(each) == 1);
     CHECK(std::memcmp(bytes, sent, count) == 0);
   }
-  // One that waits for its turn is cancelled, and the others go on.
+  // A request that waits for its turn is cancelled, and the others go on.
   char bytes[3] = {};
   aiocb reads[] = {host::request(ends[1], &bytes[0], 1), host::request(ends[1], &bytes[1], 1),
                    host::request(ends[1], &bytes[2], 1)};

@@ -231,7 +231,7 @@ HOST_CASE(handler_on_the_smallest_stack, "signals") {
   use_all_roads();
   static int done = 0;
   stack_t small{};
-  // What the kernel saves there depends on the processor's registers.
+  // The size of the kernel's frame there depends on the processor's registers.
   small.ss_size = std::max(::getauxval(AT_MINSIGSTKSZ), 2'048UL) + 8'192;
   small.ss_sp = host::aligned(small.ss_size);
   CHECK(::sigaltstack(&small, nullptr) == 0);

@@ -584,7 +584,7 @@ int buffered_twin(int file) {
 }  // namespace
 
 // Direct writes of pages that the page cache has, clean, dirty or not at all, one by one and in
-// lists. What was written is read through the cache.
+// lists. The written bytes are read through the cache.
 HOST_CASE(direct_writes_of_cached_pages, "kinds of files") {
   constexpr std::size_t pages = 64;
   constexpr std::size_t size = 4'096;

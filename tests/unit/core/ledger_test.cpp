@@ -564,7 +564,7 @@ TEST_F(LedgerTest, a_cancel_of_accepts_leaves_everything_else) {
 
 // -- taking back ----------------------------------------------------------------------------------
 
-TEST_F(LedgerTest, results_keep_their_order_whatever_they_are) {
+TEST_F(LedgerTest, results_of_all_kinds_keep_their_order) {
   open_shared();
   Handle& socket = handle();
   Operation operations[5];
@@ -781,7 +781,7 @@ TEST_F(LedgerClose, may_be_done_at_once) {
   expect_balance();
 }
 
-TEST_F(LedgerClose, that_nobody_waits_for_takes_an_operation_of_the_librarys) {
+TEST_F(LedgerClose, without_a_waiter_takes_an_operation_of_the_librarys) {
   open_shared();
   engine().answer = Submission::completed;
   EXPECT_TRUE(ledger_->submit_close(lane_, closable(nullptr)));

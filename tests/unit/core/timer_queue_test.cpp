@@ -295,7 +295,7 @@ TEST(TimerQueue, finds_what_it_holds_and_only_that) {
   EXPECT_EQ(queue.find(tagged), nullptr);
 }
 
-TEST(TimerQueue, is_taken_apart_whatever_state_it_is_in) {
+TEST(TimerQueue, is_taken_apart_in_every_state) {
   constexpr std::size_t population = 500;
   std::mt19937_64 random{11};
   for (const bool broken : {false, true}) {

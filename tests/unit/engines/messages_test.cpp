@@ -183,7 +183,7 @@ TEST_P(Messages, wait_until_readable_and_writable) {
   ::close(pair.peer);
 }
 
-TEST_P(Messages, wait_for_whatever_comes_first) {
+TEST_P(Messages, wait_for_both_end_with_the_first) {
   const Pair pair = stream_pair();
   Handle* const handle = driver.adopt(pair.ours, HandleKind::stream_socket);
   Operation both;

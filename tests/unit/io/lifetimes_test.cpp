@@ -151,8 +151,8 @@ TEST(Lifetimes, a_proactor_that_is_finished_while_a_thread_runs_it_ends_the_prog
   }
 }
 
-// What a handler does to the proactor that runs it: one of a post, of a read, and of a read in a
-// strand where another read waits behind it.
+// A handler acts on the proactor that runs it. There is one of a post, one of a read, and one of a
+// read in a strand where another read waits behind it.
 enum class Handler : std::uint8_t { of_a_post, of_a_read, in_a_strand };
 constexpr Handler handlers[] = {Handler::of_a_post, Handler::of_a_read, Handler::in_a_strand};
 

@@ -168,7 +168,7 @@ TEST_F(Outcome, knows_an_end_between_two_blocks) {
 }
 
 // Cut short within a buffer, by a block of 4 KiB for example, it was at the end, although the file
-// has grown since. Where a buffer ends, the next one may be the program's fault.
+// has grown since. At the end of a buffer, the next one may be the program's fault.
 TEST_F(Outcome, tells_an_end_within_a_large_block_from_a_list_that_is_not_aligned) {
   const int file = ::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   ASSERT_GE(file, 0);

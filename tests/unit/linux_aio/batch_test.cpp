@@ -102,7 +102,7 @@ TEST_P(Batch, cancelled_while_there_is_no_room) {
   ASSERT_TRUE(driver->complete(next));
 }
 
-// Where one thread does it all, the next wait finds out that nothing waits for room any more. It
+// If one thread does everything, the next wait finds out that nothing waits for room any more. It
 // ends, so that what was refused as busy is offered again.
 TEST_P(Batch, room_again_ends_the_wait) {
   if (GetParam().concurrent) return;  // a cancel takes back what it has made room for

@@ -395,7 +395,7 @@ final class ChannelCore {
     return one;
   }
 
-  /** Ends an operation that is not done. Where it is with the engine, the engine may be faster. */
+  /** Ends an operation that is not done. If the engine has it, the engine may be faster. */
   void endEarly(Operation operation, Throwable why) {
     if (operation.endEarly != null) {
       return;

@@ -78,10 +78,10 @@ public final class Demultiplexor implements AutoCloseable {
   }
 
   /**
-   * Opens one as the property {@code baton} or the variable {@code BATON} says, else with the best
-   * engine there is and a lane for each processor.
+   * Opens a Demultiplexor as the property {@code baton} or the variable {@code BATON} says. Without
+   * them it has the best engine and a lane for each processor.
    *
-   * @return running
+   * @return a running one
    * @throws IOException if the engine cannot be opened
    * @throws IllegalArgumentException if the property or variable is wrong; the message says where
    */
@@ -188,12 +188,12 @@ public final class Demultiplexor implements AutoCloseable {
   }
 
   /**
-   * A connection to be; the connect is started, and completes by {@link
-   * AsynchHandler#onConnectCompleted}.
+   * Starts a connection, which completes by {@link AsynchHandler#onConnectCompleted}. Reads and
+   * writes may be started at once.
    *
    * @param remote the peer's address
    * @param handler of the connection
-   * @return connecting
+   * @return the channel, which is connecting
    * @throws IOException if the system has no socket left
    */
   public AsynchChannel connect(SocketAddress remote, AsynchHandler handler) throws IOException {
@@ -204,12 +204,12 @@ public final class Demultiplexor implements AutoCloseable {
   }
 
   /**
-   * A connection to be.
+   * Starts a connection, as {@link #connect(SocketAddress, AsynchHandler)} does.
    *
    * @param host name or address of the peer; a name is looked up at once, which may block
    * @param port 0 to 65535
    * @param handler of the connection
-   * @return connecting
+   * @return the channel, which is connecting
    * @throws IOException if the system has no socket left
    */
   public AsynchChannel connect(String host, int port, AsynchHandler handler) throws IOException {
@@ -462,13 +462,15 @@ public final class Demultiplexor implements AutoCloseable {
     }
   }
 
-  /** Never throws: the lane goes on whatever the program's exceptions do when they are printed. */
+  /**
+   * Never throws: the lane goes on even if an exception of the program throws when it is printed.
+   */
   private static void reportFailure(Throwable error) {
     try {
       System.getLogger("io.baton")
           .log(System.Logger.Level.ERROR, "the exception handler itself failed", error);
     } catch (Throwable e) {
-      // There is nobody left to tell.
+      // No handler is left to tell.
       return;
     }
   }

@@ -55,6 +55,12 @@ final class EngineChoice {
     if (name.equals("auto") && best != null) {
       return best;
     }
+    if (all.isEmpty()) {
+      throw new IllegalArgumentException(
+          source
+              + ": engine: no engine was found: a jar that is merged from others needs the lines of"
+              + " all their files META-INF/services/io.baton.spi.EngineProvider");
+    }
     throw new IllegalArgumentException(
         source
             + ": engine: there is no engine "

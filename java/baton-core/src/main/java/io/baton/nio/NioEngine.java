@@ -288,7 +288,7 @@ final class NioEngine implements Engine {
       try {
         endpoint.key.interestOps(interest);
       } catch (CancelledKeyException e) {
-        // The program closed the channel directly; who waits for it is told by ready().
+        // The program closed the channel directly; ready() tells the waiting thread.
       }
     }
   }

@@ -16,12 +16,12 @@ final class Accept<A> extends Pending<AsynchronousSocketChannel, A> {
     super(group, attachment, handler);
   }
 
-  /** True for the first caller, who calls the handler of this accept. */
+  /** True for the first caller, which calls the handler of this accept. */
   boolean givePlace(Pending<?, ?> other) {
     return place.compareAndSet(null, other);
   }
 
-  /** Whether somebody calls the handler of this accept, or has. */
+  /** Whether a thread calls the handler of this accept, or has. */
   boolean hasGivenPlace() {
     return place.get() != null;
   }

@@ -170,7 +170,7 @@ public abstract class LoadContract extends EngineContract {
   }
 
   @Test
-  void slowReadersHoldUpNobodyElse() throws Exception {
+  void slowReadersHoldUpNoOtherChannel() throws Exception {
     AtomicInteger written = new AtomicInteger();
     // More than the system buffers.
     int size = 32 << 20;

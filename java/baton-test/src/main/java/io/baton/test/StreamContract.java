@@ -468,7 +468,7 @@ public abstract class StreamContract extends EngineContract {
   }
 
   @Test
-  void anAcceptedConnectionThatNobodyTakesIsClosed() throws Exception {
+  void anAcceptedConnectionThatIsNotTakenIsClosed() throws Exception {
     AsynchChannel listener =
         listener(
             new Recorder() {

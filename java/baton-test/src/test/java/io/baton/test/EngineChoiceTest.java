@@ -10,6 +10,12 @@ import io.baton.spi.Engine;
 import io.baton.spi.EngineProvider;
 import io.baton.spi.EngineSettings;
 import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.util.Collections;
+import java.util.Enumeration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -69,6 +75,30 @@ class EngineChoiceTest {
             IllegalArgumentException.class,
             () -> Demultiplexor.builder().engine("x".repeat(70_000)).open());
     assertTrue(refused.getMessage().length() < 200, "a long name is quoted in part");
+  }
+
+  /** Jars that are merged carelessly lose the names of the engines. */
+  @Test
+  void theLackOfEveryEngineIsExplained() throws Exception {
+    URL[] classes = {Demultiplexor.class.getProtectionDomain().getCodeSource().getLocation()};
+    ClassLoader before = Thread.currentThread().getContextClassLoader();
+    try (URLClassLoader bare =
+        new URLClassLoader(classes, ClassLoader.getPlatformClassLoader()) {
+          @Override
+          public Enumeration<URL> getResources(String name) {
+            return Collections.emptyEnumeration();
+          }
+        }) {
+      Thread.currentThread().setContextClassLoader(bare);
+      Method open = bare.loadClass(Demultiplexor.class.getName()).getMethod("open");
+      var refused = assertThrows(InvocationTargetException.class, () -> open.invoke(null));
+      assertEquals(
+          "the default: engine: no engine was found: a jar that is merged from others needs the"
+              + " lines of all their files META-INF/services/io.baton.spi.EngineProvider",
+          refused.getCause().getMessage());
+    } finally {
+      Thread.currentThread().setContextClassLoader(before);
+    }
   }
 
   @Test
