@@ -1,6 +1,8 @@
 #include "descriptors.hpp"
 
 #include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <exception>
@@ -274,18 +276,39 @@ void Descriptors::let_go(int fildes) noexcept {
   if (descriptor->handle != nullptr) let_go(*descriptor);
 }
 
-void Descriptors::let_go(Descriptor& descriptor) noexcept {
+void Descriptors::let_go_and_close(int fildes) noexcept {
+  Descriptor* const descriptor = find(fildes);
+  if (descriptor != nullptr) {
+    const std::lock_guard guard{descriptor->mutex};
+    const bool in_use = descriptor->pending.load(std::memory_order_relaxed) != 0;
+    const bool had_handle = descriptor->handle != nullptr;
+    if (had_handle && let_go(*descriptor, in_use ? fildes : -1) && in_use) {
+      const int other = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      if (other < 0) return;
+      ::dup3(other, fildes, O_CLOEXEC);
+      ::close(other);
+      return;
+    }
+  }
+  ::close(fildes);
+}
+
+bool Descriptors::let_go(Descriptor& descriptor, int closes) noexcept {
   if (descriptor.waiting) {
     for (Waiting& each : *descriptor.waiting) each.cancelled = true;  // they meant the earlier file
   }
   descriptor.plain = false;
   Handle& handle = *std::exchange(descriptor.handle, nullptr);
   CachedOperation* const closing = native_.take_cached();
-  if (closing == nullptr) return native_.close_detached(handle);
+  if (closing == nullptr) {
+    native_.close_detached(handle);
+    return false;
+  }
   closing->prepare(OperationKind::close, &handle, Operation::cached);
-  closing->emplace_handler([this, &descriptor](Operation&) {
+  closing->emplace_handler([this, &descriptor, closes](Operation&) {
     {
       const std::lock_guard guard{descriptor.mutex};
+      if (closes >= 0) ::close(closes);
       descriptor.letting_go = false;
     }
     begin_all(descriptor);
@@ -293,6 +316,7 @@ void Descriptors::let_go(Descriptor& descriptor) noexcept {
   const std::error_code error = native_.start_cached(
       *closing, [this, &handle](Operation& filled) { return native_.close(handle, filled); });
   descriptor.letting_go = !error;
+  return !error;
 }
 
 }  // namespace baton::ace

@@ -80,6 +80,10 @@ class Descriptors {
   void handed_out(int fildes) noexcept;
   /// The program has no more use for a number.
   void let_go(int fildes) noexcept;
+  /// The same for one that is to be closed. While operations are pending, the number stays in use:
+  /// an accept that waits to be started would take the connections of the next listener. The file
+  /// is closed at once if there is a descriptor to take its place.
+  void let_go_and_close(int fildes) noexcept;
   /// Tells everything that still waits its end. REQUIRES: the bridge is closed, and Baton is gone.
   void end_waiting() noexcept;
 
@@ -135,7 +139,9 @@ class Descriptors {
   Request* take(Descriptor& descriptor) noexcept;
   Request* make(Descriptor& descriptor) noexcept;
   int wait_in_line(Descriptor& descriptor, const Start& start) noexcept;
-  void let_go(Descriptor& descriptor) noexcept;
+  /// Closes `closes`, if it is a number, when the engine has forgotten the descriptor. False: there
+  /// is no memory for that, or the proactor stops.
+  bool let_go(Descriptor& descriptor, int closes = -1) noexcept;
   static bool must_wait(const Descriptor& descriptor) noexcept;
   int ask_for_end(Descriptor& descriptor) noexcept;
   int cancel_in_lane(Descriptor& descriptor, std::uint32_t lane) noexcept;

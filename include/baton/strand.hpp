@@ -14,9 +14,8 @@
 //
 // Operations of several proactors may carry one strand. Each is run by threads of its own proactor:
 // when it is the turn of another's, the strand is handed to that proactor, and waits until that is
-// driven. The end of a proactor waits for this, too, so the other one is driven meanwhile, or ends
-// in another thread. One thread that drives both runs them until nothing that carries the strand is
-// pending, and ends them then.
+// driven. The end of a proactor does not wait for it: its operations overtake those whose turn it
+// is, as long as none of their handlers has begun.
 #pragma once
 
 #include <atomic>
@@ -58,6 +57,10 @@ class BATON_EXPORT Strand {
   /// once more; the strand stays taken, and enter() will succeed for this one only. Or null: the
   /// strand is free, and may be gone.
   [[nodiscard]] Operation* leave() noexcept;
+  /// For the end of a proactor: the first of its operations that is queued overtakes one of another
+  /// proactor that has been handed on; the caller queues it as complete once more. Null: there is
+  /// none, or a handler runs.
+  [[nodiscard]] Operation* overtake(const HandlerRunner& proactor) noexcept;
   /// The lane that the first call chose: posts go there. Any thread.
   [[nodiscard]] std::uint32_t lane(std::uint32_t if_first) noexcept;
 
@@ -68,6 +71,7 @@ class BATON_EXPORT Strand {
   bool busy_ = false;
   bool retired_ = false;
   Operation* handed_on_ = nullptr;
+  Operation* overtaken_ = nullptr;  // was handed on, and is so again after the one that overtook
   OperationQueue queue_;
   /// The thread inside, in a form of our own; 0: none. Written by that thread, compared by others
   /// only with themselves: relaxed is enough.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "baton/handle.hpp"
@@ -257,6 +258,19 @@ class OperationAccess {
       operation.sibling_next_->sibling_previous_ = operation.sibling_previous_;
     }
     clear(operation, listed);
+  }
+
+  /// A ring of operations that are in no handle's list. It begins at `first`; null: it is empty.
+  static void add_to_ring(Operation*& first, Operation& operation) noexcept {
+    if (first == nullptr) first = operation.sibling_previous_ = &operation;
+    operation.sibling_next_ = first;
+    operation.sibling_previous_ = std::exchange(first->sibling_previous_, &operation);
+    operation.sibling_previous_->sibling_next_ = &operation;
+  }
+  static void take_from_ring(Operation*& first, Operation& operation) noexcept {
+    operation.sibling_previous_->sibling_next_ = operation.sibling_next_;
+    operation.sibling_next_->sibling_previous_ = operation.sibling_previous_;
+    if (first == &operation) first = after(operation) != &operation ? after(operation) : nullptr;
   }
 
  private:

@@ -835,6 +835,7 @@ void Proactor::Core::finish_everything() noexcept {
   };
   for (const auto& loop : loops_) loop->take_over();
   while (!everything_finished(in_handler)) {
+    if (!in_handler) overtake_in_a_strand();
     for (const auto& loop : loops_) loop->restart();  // a handler may call stop() again
     dispatcher_->restart();
     const Deadline soon = Deadline::after(std::chrono::milliseconds{1}, ledger_.now());

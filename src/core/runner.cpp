@@ -2,6 +2,7 @@
 #include "core/runner.hpp"
 
 #include "base/probes.hpp"
+#include "baton/misuse.hpp"
 #include "baton/strand.hpp"
 
 namespace baton {
@@ -72,6 +73,36 @@ bool HandlerRunner::enter_strand(Lane& lane, Strand& strand, Operation& operatio
 // proactor, and the destructor may go on.
 void HandlerRunner::no_longer_in_strand() noexcept {
   ledger_.in_strands.fetch_sub(1, std::memory_order_release);
+}
+
+void HandlerRunner::waits_in_strand(Operation& operation) noexcept {
+  const os::LockGuard lock{waiting_mutex_, ledger_.system()};
+  Access::add_to_ring(waiting_, operation);
+}
+
+void HandlerRunner::leaves_strand(Operation& operation) noexcept {
+  const os::LockGuard lock{waiting_mutex_, ledger_.system()};
+  Access::take_from_ring(waiting_, operation);
+}
+
+// The strand stays alive after the lock: its operation has yet to run, in this thread.
+void HandlerRunner::overtake_in_a_strand() noexcept {
+  Strand* strand = nullptr;
+  {
+    const os::LockGuard lock{waiting_mutex_, ledger_.system()};
+    if (waiting_ == nullptr) return;
+    strand = waiting_->strand();
+    waiting_ = Access::after(*waiting_);  // another one the next time
+  }
+  if (strand->running_in_this_thread()) {
+    detail::misused(
+        "a proactor was ended inside a handler of another one, while its own operations wait for "
+        "the strand of that handler: end it after the handler");
+  }
+  Operation* const operation = strand->overtake(*this);
+  if (operation == nullptr) return;
+  brought_back(*operation);
+  no_longer_in_strand();
 }
 
 void HandlerRunner::settle(Lane& lane, Handle* handle, bool locks) noexcept {

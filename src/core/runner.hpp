@@ -60,12 +60,20 @@ class HandlerRunner {
     enter(lane, operation, handler, nullptr, false);
   }
 
+  /// Called by a strand, with its mutex held, of an operation of this proactor that it queues, and
+  /// takes out of its queue again.
+  void waits_in_strand(Operation& operation) noexcept;
+  void leaves_strand(Operation& operation) noexcept;
+
   /// Called while draining, when this lane has nothing left to do.
   virtual void lane_is_quiet(Lane& lane) noexcept = 0;
   /// Something was left in a lane without a leader.
   virtual void lane_needs_leader() noexcept = 0;
 
  protected:
+  /// For the end of a proactor: one of the operations that wait in strands overtakes those of other
+  /// proactors.
+  void overtake_in_a_strand() noexcept;
   /// Queues an operation again, at the end.
   virtual void requeue(Lane& lane, Operation& operation) noexcept = 0;
   /// Queues an operation again that a thread of another proactor took from the strand. Any thread.
@@ -106,6 +114,8 @@ class HandlerRunner {
   void leave_strand(Lane& lane, Strand& strand) noexcept;
 
   Ledger& ledger_;
+  os::Mutex waiting_mutex_;                                        // after those of strands
+  Operation* waiting_ BATON_GUARDED_BY(waiting_mutex_) = nullptr;  // in strands; a ring
 };
 
 }  // namespace baton

@@ -2,10 +2,13 @@
 #include "baton/strand.hpp"
 
 #include <new>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "baton/misuse.hpp"
 #include "baton/proactor.hpp"
+#include "core/access.hpp"
+#include "core/runner.hpp"
 #include "os/mutex.hpp"
 #include "os/thread_locals.hpp"
 
@@ -84,7 +87,13 @@ bool Strand::enter(Operation& operation) noexcept {
   if (handed_on_ == &operation) {
     handed_on_ = nullptr;
   } else if (busy_) {
-    queue_.push_back(operation);
+    if (overtaken_ == &operation) {
+      overtaken_ = nullptr;
+      queue_.push_front(operation);
+    } else {
+      queue_.push_back(operation);
+    }
+    OperationAccess::runner(operation)->waits_in_strand(operation);
     return false;
   }
   busy_ = true;
@@ -98,14 +107,33 @@ Operation* Strand::leave() noexcept {
     const os::LockGuard guard(mutex_in(mutex_), *system_);
     BATON_ASSERT(busy_ && handed_on_ == nullptr);
     owner_.store(0, std::memory_order_relaxed);
+    if (overtaken_ != nullptr) {  // it is queued in its proactor still
+      handed_on_ = std::exchange(overtaken_, nullptr);
+      return nullptr;
+    }
     if (!queue_.empty()) {
       handed_on_ = &queue_.pop_front();
+      OperationAccess::runner(*handed_on_)->leaves_strand(*handed_on_);
       return handed_on_;
     }
     busy_ = false;
     last = retired_;
   }
   if (last) delete this;  // retire() has handed it over
+  return nullptr;
+}
+
+Operation* Strand::overtake(const HandlerRunner& proactor) noexcept {
+  const os::LockGuard guard(mutex_in(mutex_), *system_);
+  if (handed_on_ == nullptr || overtaken_ != nullptr) return nullptr;
+  if (OperationAccess::runner(*handed_on_) == &proactor) return nullptr;
+  for (Operation* each = queue_.front(); each != nullptr; each = OperationQueue::next(*each)) {
+    if (OperationAccess::runner(*each) != &proactor) continue;
+    queue_.erase(*each);
+    OperationAccess::runner(*each)->leaves_strand(*each);
+    overtaken_ = std::exchange(handed_on_, each);
+    return each;
+  }
   return nullptr;
 }
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <memory>
 #include <utility>
 
 #include "support.hpp"
@@ -139,6 +140,41 @@ INSTANTIATE_TEST_SUITE_P(Families, Connections, testing::Values("127.0.0.1", "::
                          [](const auto& one) {
                            return std::string(one.param[0] == ':' ? "IPv6" : "IPv4");
                          });
+
+/// One accept, by an operation that its owner destroys before the end.
+class OneAccept final : public ACE_Handler {
+ public:
+  OneAccept(int listener, ACE_Proactor* ace) {
+    EXPECT_EQ(0, accept->open(*this, listener, nullptr, ace));
+    EXPECT_EQ(0, accept->accept(block_, 0));
+  }
+  void handle_accept(const ACE_Asynch_Accept::Result& result) override {
+    ++(result.success() ? accepted : failed);
+    if (result.success()) ::close(result.accept_handle());
+  }
+  std::unique_ptr<ACE_Asynch_Accept> accept = std::make_unique<ACE_Asynch_Accept>();
+  int accepted = 0;
+  int failed = 0;
+
+ private:
+  ACE_Message_Block block_{200};
+};
+
+class Listeners : public AceTest {};
+
+// In per_thread mode the accept is in the lane's mailbox when its listener is closed.
+TEST_F(Listeners, AnAcceptTakesNoConnectionOfTheNextOneWithItsNumber) {
+  ACE_INET_Addr where;
+  OneAccept first{listen_on_loopback(where), ace()};
+  first.accept.reset();
+  OneAccept second{listen_on_loopback(where), ace()};
+  const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(0, ::connect(client, static_cast<const sockaddr*>(where.get_addr()),
+                         static_cast<socklen_t>(where.get_size())));
+  EXPECT_TRUE(drive([&] { return first.failed + first.accepted == 1 && second.accepted == 1; }));
+  EXPECT_EQ(1, first.failed);
+  ::close(client);
+}
 
 // -- a proactor in a reactor's loop ---------------------------------------------------------------
 

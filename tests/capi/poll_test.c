@@ -162,6 +162,76 @@ static void file_behind_streams(struct books* books) {
   for (i = 0; i < 3; ++i) close(ends[i][1]);
 }
 
+/* With started_max=3 the send to an address begins in a poll. */
+static void datagram_behind_streams(struct books* books) {
+  const int receiver = socket(AF_UNIX, SOCK_DGRAM, 0);
+  struct sockaddr_un name = {.sun_family = AF_UNIX};
+  baton_endpoint where = {{0}, sizeof(sa_family_t), 0};
+  socklen_t size = sizeof name;
+  const baton_handle sender =
+      adopt(books->proactor, socket(AF_UNIX, SOCK_DGRAM, 0), BATON_DATAGRAM_SOCKET);
+  baton_operation send = transfer(BATON_WRITE_DATAGRAM, sender, 11, "x", 1);
+  char bytes[3];
+  int ends[3][2];
+  int i;
+  CHECK_EQUAL(bind(receiver, (const struct sockaddr*)&name, sizeof(sa_family_t)), 0);
+  CHECK_EQUAL(getsockname(receiver, (struct sockaddr*)&name, &size), 0);
+  memcpy(where.address, &name, size);
+  where.length = size;
+  for (i = 0; i < 3; ++i) {
+    CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends[i]), 0);
+    start_and_poll(
+        books, transfer(BATON_READ_STREAM, adopt(books->proactor, ends[i][0], BATON_STREAM_SOCKET),
+                        1, &bytes[i], 1));
+  }
+  send.endpoint = &where;
+  start_and_poll(books, send);
+  for (i = 0; i < 3; ++i) CHECK_EQUAL(write(ends[i][1], "x", 1), 1);
+  poll_all(books);
+  for (i = 0; i < 3; ++i) close(ends[i][1]);
+  close(receiver);
+}
+
+/* Those that wait for the first, which waits for room, begin in a poll. Meanwhile reads into lists
+ * use up what an engine keeps for lists. */
+static void writes_behind_a_write(struct books* books) {
+  enum { reads = 16 };
+  static char large[1 << 20];
+  static char received[1 << 16];
+  char bytes[2];
+  baton_buffer pieces[2] = {{&bytes[0], 1}, {&bytes[1], 1}};
+  int read_ends[reads][2];
+  int ends[2];
+  int i;
+  baton_handle handle;
+  for (i = 0; i < reads; ++i) {
+    baton_operation read;
+    CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM, 0, read_ends[i]), 0);
+    read = transfer(BATON_READ_STREAM, adopt(books->proactor, read_ends[i][0], BATON_STREAM_SOCKET),
+                    13, pieces, 2);
+    read.flags = BATON_VECTORED;
+    start_and_poll(books, read);
+  }
+  CHECK_EQUAL(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+  handle = adopt(books->proactor, ends[0], BATON_STREAM_SOCKET);
+  for (i = 0; i < 5; ++i) {
+    const size_t length = i == 0 ? sizeof large : 100;
+    baton_operation made = transfer(BATON_WRITE_STREAM, handle, 12, large, length);
+    made.flags = BATON_EXACTLY;
+    start_and_poll(books, made);
+  }
+  CHECK(books->pending > reads);
+  while (books->pending > reads) {
+    while (read(ends[1], received, sizeof received) > 0) {
+    }
+    poll_some(books);
+  }
+  close(ends[1]);
+  for (i = 0; i < reads; ++i) CHECK_EQUAL(write(read_ends[i][1], "xx", 2), 2);
+  poll_all(books);
+  for (i = 0; i < reads; ++i) close(read_ends[i][1]);
+}
+
 static void files(struct books* books) {
   const baton_handle file = open_file(books);
   int i;
@@ -284,6 +354,7 @@ static const struct {
     {"engine=io_uring,mode=dedicated", 0},
     {"engine=io_uring,mode=dedicated,start=leader_only", 0},
     {"engine=io_uring,ring_entries=4", 0},
+    {"engine=io_uring,started_max=3", 0},
     {"operations=stream+accept+connect+datagram,engine=emulated;operations=file,engine=linux_aio",
      0},
     {"operations=stream+accept+connect+datagram,engine=emulated;operations=file,engine=posix_aio",
@@ -316,6 +387,8 @@ static void visit(const char* text, int refused) {
   } else {
     CHECK_EQUAL(baton_pool_open(64, connections, &books.pool), 0);
     counted = 0;
+    writes_behind_a_write(&books);
+    datagram_behind_streams(&books);
     streams(&books);
     file_behind_streams(&books);
     connect_behind_streams(&books);

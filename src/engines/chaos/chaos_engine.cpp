@@ -42,6 +42,19 @@ std::deque<Job*>* line_of(Record& record, const Operation& operation) noexcept {
   }
 }
 
+bool writes_to_file(const Operation& operation) noexcept {
+  return operation.kind() == OperationKind::write_file ||
+         (operation.kind() == OperationKind::write_stream && operation.handle()->is_file());
+}
+
+/// A sync for which an earlier write is not reported yet.
+bool is_behind_a_write(const Job& job) noexcept {
+  if (job.kind() != OperationKind::sync_file || job.of_file == nullptr) return false;
+  const auto end = std::find(job.of_file->begin(), job.of_file->end(), &job);
+  return std::any_of(job.of_file->begin(), end,
+                     [](const Job* earlier) { return writes_to_file(*earlier->original); });
+}
+
 std::size_t total(const Operation& operation) noexcept {
   if (!operation.has(Operation::vectored)) return operation.buffer().size;
   std::size_t sum = 0;
@@ -117,20 +130,30 @@ Job* ChaosEngine::take_in(Operation& operation) noexcept {
     job.fate = draws_.fate(operation);
     job.fate.in_parts = job.fate.in_parts && can_go_in_parts(system_, operation);
     if (operation.kind() == OperationKind::close) job.fate = {};
-    Record* record = record_of(job);
-    auto* const line = record != nullptr ? line_of(*record, operation) : nullptr;
-    job.line = line;
-    if (line != nullptr) line->push_back(&job);
-    try {
-      jobs_.emplace(&operation, std::move(fresh));
-    } catch (const std::bad_alloc&) {
-      if (line != nullptr) line->pop_back();  // the job may have been freed with the table's node
-      throw;
+    if (Record* record = record_of(job)) {
+      job.line = line_of(*record, operation);
+      if (writes_to_file(operation) || operation.kind() == OperationKind::sync_file) {
+        job.of_file = &record->writes_and_syncs;
+      }
+    }
+    jobs_.emplace(&operation, std::move(fresh));
+    for (auto* const queue : {job.line, job.of_file}) {
+      if (queue != nullptr) queue->push_back(&job);
     }
     return &job;
   } catch (const std::bad_alloc&) {
+    forget(operation);
     return nullptr;
   }
+}
+
+void ChaosEngine::forget(const Operation& operation) noexcept {
+  const auto found = jobs_.find(&operation);
+  if (found == jobs_.end()) return;
+  for (auto* const queue : {found->second->line, found->second->of_file}) {
+    if (queue != nullptr) std::erase(*queue, found->second.get());
+  }
+  jobs_.erase(found);
 }
 
 Submission ChaosEngine::submit(Operation& operation, void*) noexcept {
@@ -143,7 +166,8 @@ Submission ChaosEngine::submit(Operation& operation, void*) noexcept {
   Job* job = take_in(operation);
   if (job == nullptr) return without_memory(operation);
   const bool was_looking = std::exchange(leader_looks_, true);  // no wake-up needed
-  if (job->line == nullptr || job->line->front() == job) begin(*job);
+  const bool has_turn = job->line == nullptr || job->line->front() == job;
+  if (has_turn && !is_behind_a_write(*job)) begin(*job);
   leader_looks_ = was_looking;
   if (jobs_.find(&operation) == jobs_.end()) {
     told_.erase(operation);
@@ -260,19 +284,26 @@ void ChaosEngine::tell(Job& job) noexcept {
   forget_time(job);
   Operation& operation = *job.original;
   job.report_to(operation);
-  std::deque<Job*>* line = job.line;
-  bool had_turn = false;
-  if (line != nullptr) {
-    had_turn = line->front() == &job;
-    line->erase(std::find(line->begin(), line->end(), &job));
-  }
-  jobs_.erase(&operation);
+  std::deque<Job*>* const line = job.line;
+  std::deque<Job*>* const of_file = job.of_file;
+  const bool had_turn = line != nullptr && line->front() == &job;
+  forget(operation);
   told_.push_back(operation);
   wake();
-  if (!had_turn || line->empty()) return;
-  // The leader starts it from the timed list. Starting it here would recurse once per queued job.
-  line->front()->due = Deadline::immediately();
-  add_time(*line->front());
+  if (had_turn && !line->empty()) give_turn(*line->front());
+  if (of_file == nullptr) return;
+  for (Job* const next : *of_file) {
+    if (writes_to_file(*next->original)) break;
+    give_turn(*next);
+  }
+}
+
+// The leader begins it from the timed list. To begin it here would recurse once for each queued
+// job.
+void ChaosEngine::give_turn(Job& job) noexcept {
+  if (job.stage != Stage::queued) return;
+  job.due = Deadline::immediately();
+  add_time(job);
 }
 
 // -- cancel ---------------------------------------------------------------------------------------

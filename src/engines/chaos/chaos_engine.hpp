@@ -5,7 +5,8 @@
 //
 // Each operation has a job: a double that is submitted to the inner engine, whole or part by part,
 // when its turn has come. Turns exist because operations of one direction of a stream follow one
-// another (contract.md, rule 3): the next one begins only after the last one is reported.
+// another (contract.md, rule 3): the next one begins only after the last one is reported. A sync
+// begins after the writes before it are reported.
 //
 //   queued -> resting (before) -> inside -> resting (afterwards) -> told
 //                                  ^   |
@@ -34,7 +35,8 @@ struct Job;
 struct Record {
   std::deque<Job*> in;
   std::deque<Job*> out;
-  bool reset = false;  ///< an error has ended the connection
+  std::deque<Job*> writes_and_syncs;  ///< of a file: a sync begins when no write is before it
+  bool reset = false;                 ///< an error has ended the connection
 };
 
 enum class Stage : std::uint8_t { queued, before, inside, afterwards };
@@ -45,13 +47,14 @@ struct Job final : OperationDouble {
   Operation* const original;
   Stage stage = Stage::queued;
   Fate fate;
-  std::deque<Job*>* line = nullptr;  ///< its queue; null: it needs no order
-  Deadline due;                      ///< end of its delay
-  Deadline cancel_due;               ///< a postponed cancel is sent then
-  bool cancelled = false;            ///< no further part is begun
-  std::size_t moved = 0;             ///< bytes of the earlier parts
-  std::vector<MutableBuffer> list;   ///< the buffers of this part
-  bool timed = false;                ///< in the timed list
+  std::deque<Job*>* line = nullptr;     ///< its queue; null: it needs no order
+  std::deque<Job*>* of_file = nullptr;  ///< Record::writes_and_syncs, if it is one of these
+  Deadline due;                         ///< end of its delay
+  Deadline cancel_due;                  ///< a postponed cancel is sent then
+  bool cancelled = false;               ///< no further part is begun
+  std::size_t moved = 0;                ///< bytes of the earlier parts
+  std::vector<MutableBuffer> list;      ///< the buffers of this part
+  bool timed = false;                   ///< in the timed list
   Job* timed_next = nullptr;
   Job* timed_previous = nullptr;
 };
@@ -73,6 +76,7 @@ class ChaosEngine final : public WrappingEngine {
   using Jobs = std::unordered_map<const Operation*, std::unique_ptr<Job>>;
 
   Job* take_in(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void forget(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void begin(Job& job) noexcept BATON_REQUIRES(mutex_);
   void enter(Job& job) noexcept BATON_REQUIRES(mutex_);
   bool give_part(Job& job) noexcept BATON_REQUIRES(mutex_);
@@ -80,6 +84,7 @@ class ChaosEngine final : public WrappingEngine {
   void came_out(Job& job) noexcept BATON_REQUIRES(mutex_);
   void finished(Job& job, int error) noexcept BATON_REQUIRES(mutex_);
   void tell(Job& job) noexcept BATON_REQUIRES(mutex_);
+  void give_turn(Job& job) noexcept BATON_REQUIRES(mutex_);
   CancelAnswer cancel_now(Job& job) noexcept BATON_REQUIRES(mutex_);
   void reset(Job& job) noexcept BATON_REQUIRES(mutex_);
   void serve_times() noexcept BATON_REQUIRES(mutex_);

@@ -120,7 +120,10 @@ IoUringEngine::IoUringEngine(const EngineOptions& options, Parts parts)
       handles_(options.handles_max),
       room_(options),
       spare_(system_, locked_),
-      pipes_(system_) {}
+      pipes_(system_) {
+  // So that one is free whenever none is in use, also where nothing may be allocated.
+  if (const std::uint32_t first = messages_.take(); first != no_index) messages_.give(first);
+}
 
 IoUringEngine::~IoUringEngine() {
   BATON_ASSERT(in_flight_ == 0);
@@ -159,6 +162,10 @@ std::error_code IoUringEngine::attach(Handle& handle) noexcept {
   HandleRecord& record = handles_[handle.index()];
   BATON_ASSERT(record.reads.queue.empty());
   BATON_ASSERT(record.writes.queue.empty());
+  if (handle.is_file()) record.writes.file = files_.take();
+  if (handle.is_file() && record.writes.file == no_index) {
+    return std::make_error_code(std::errc::not_enough_memory);
+  }
   record.reads.for_worker = for_worker;
   return {};
 }
@@ -310,9 +317,12 @@ Submission IoUringEngine::submit_generally(Operation& operation) noexcept {
       return Submission::completed;
     }
     if (BATON_UNLIKELY(is_lost())) return refuse(operation);
-    if (!ensure_file(operation)) return no_memory(operation);
     const std::uint32_t slot = requests_.take();
     if (slot == no_index) return no_memory(operation);
+    if (!ensure_message(operation, requests_[slot])) {
+      requests_.give(slot);
+      return no_memory(operation);
+    }
     requests_[slot].operation = &operation;
     Progress& state = progress(operation) = Progress{};
     state.slot = slot;
@@ -375,7 +385,8 @@ void IoUringEngine::begin(Operation& operation, OperationQueue& done) noexcept {
     state.holds_syncs = true;
     state.epoch = record.epoch;
   }
-  if (operation.kind() == OperationKind::sync_file && hold_sync(operation)) return;
+  const bool syncs = operation.kind() == OperationKind::sync_file && operation.handle()->is_file();
+  if (syncs && hold_sync(operation)) return;
   state.by_worker = is_for_worker(operation);
   if (Lane* const lane = lane_of(operation); lane != nullptr) {
     lane->queue.push_back(operation);
@@ -383,7 +394,7 @@ void IoUringEngine::begin(Operation& operation, OperationQueue& done) noexcept {
   } else if (done_without_kernel(operation)) {
     retire(operation, done);
   } else {
-    issue(operation, done);
+    issue(operation);
   }
 }
 
@@ -406,14 +417,6 @@ Lane* IoUringEngine::lane_of(const Operation& operation) noexcept {
   }
 }
 
-// False: no memory for the FileRecord.
-bool IoUringEngine::ensure_file(const Operation& operation) noexcept {
-  if (!writes_to_file(operation) && operation.kind() != OperationKind::sync_file) return true;
-  std::uint32_t& file = handles_[operation.handle()->index()].writes.file;
-  if (file == no_index) file = files_.take();
-  return file != no_index;
-}
-
 FileRecord& IoUringEngine::file_of(const Operation& operation) noexcept {
   return files_[handles_[operation.handle()->index()].writes.file];
 }
@@ -432,8 +435,7 @@ bool IoUringEngine::hold_sync(Operation& operation) noexcept {
   return true;
 }
 
-void IoUringEngine::count_write_out(FileRecord& record, std::uint32_t epoch,
-                                    OperationQueue& done) noexcept {
+void IoUringEngine::count_write_out(FileRecord& record, std::uint32_t epoch) noexcept {
   Operation* sync = record.held_syncs.front();
   // Compares by difference, because epochs wrap. A cancelled sync has left its writes to the next
   // one.
@@ -444,7 +446,7 @@ void IoUringEngine::count_write_out(FileRecord& record, std::uint32_t epoch,
   BATON_ASSERT(count > 0);
   --count;
   while (!record.held_syncs.empty() && progress(*record.held_syncs.front()).writes_before == 0) {
-    issue(record.held_syncs.pop_front(), done);
+    issue(record.held_syncs.pop_front());
   }
 }
 
@@ -456,7 +458,7 @@ void IoUringEngine::pump(Lane& lane, OperationQueue& done) noexcept {
       lane.queue.erase(front);
       retire(front, done);
     } else {
-      issue(front, done);
+      issue(front);
     }
   }
 }
@@ -538,7 +540,7 @@ abi::Sqe* IoUringEngine::claim() noexcept {
   return ring_->claim();
 }
 
-void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
+void IoUringEngine::issue(Operation& operation) noexcept {
   if (operation.kind() == OperationKind::accept && room_.none()) {
     // The kernel would accept a connection that has to be closed.
     if (!rest_with_another(operation)) back_off(operation);
@@ -552,12 +554,7 @@ void IoUringEngine::issue(Operation& operation, OperationQueue& done) noexcept {
     ++postponed_;
     return;
   }
-  if (!fill(operation, *request)) {
-    finish_without_memory(operation);
-    leave_lane(operation);
-    retire(operation, done);
-    return;
-  }
+  fill(operation, *request);
   state.place = Place::kernel;
   ++in_kernel_;
   BATON_TSAN_RELEASE(&operation);
@@ -576,33 +573,31 @@ void IoUringEngine::submit_lot() noexcept {
   file_lot_ = ring_->brought() - before >= count ? cache_lot : disk_lot;
 }
 
-bool IoUringEngine::must_go_whole(const Operation& operation) const noexcept {
+// At the submit, because the call that issues the operation may be baton_poll. False: no memory for
+// a message without which it cannot be done. Others can be done with the first buffer alone.
+bool IoUringEngine::ensure_message(const Operation& operation, Request& record) noexcept {
+  const MessageNeed need = message_need(operation);
+  if (need == MessageNeed::none) return true;
+  record.message = messages_.take();
+  if (record.message != no_index) return true;
   const bool stream = operation.kind() == OperationKind::read_stream ||
                       operation.kind() == OperationKind::write_stream;
-  return stream && goes_whole(system_, operation, 1);
+  return need == MessageNeed::useful && !(stream && goes_whole(system_, operation, 1));
 }
 
-bool IoUringEngine::fill(Operation& operation, abi::Sqe& request) noexcept {
+void IoUringEngine::fill(Operation& operation, abi::Sqe& request) noexcept {
   const Progress& state = progress(operation);
-  Request& record = requests_[state.slot];
+  const Request& record = requests_[state.slot];
   request.user_data = tag_of(state.slot, record.generation);
   Lane* const lane = lane_of(operation);
-  if (lane != nullptr && state.step == Step::perform && merge(*lane, operation, request)) {
-    return true;
-  }
-  const MessageNeed need = state.step == Step::poll ? MessageNeed::none : message_need(operation);
-  if (need != MessageNeed::none && record.message == no_index) record.message = messages_.take();
-  if (need != MessageNeed::none && record.message == no_index) {
-    // Other operations can be done with the first buffer alone.
-    if (need == MessageNeed::required || must_go_whole(operation)) return false;
-  }
-  const bool use = need != MessageNeed::none && record.message != no_index;
+  if (lane != nullptr && state.step == Step::perform && merge(*lane, operation, request)) return;
+  const bool use = record.message != no_index && state.step != Step::poll &&
+                   message_need(operation) != MessageNeed::none;
   prepare(request, operation, use ? &messages_[record.message] : nullptr, facts_);
   if (BATON_UNLIKELY(needs_position(operation))) {
     request.offset =
         static_cast<std::uint64_t>(system_.lseek(operation.handle()->native(), 0, SEEK_CUR));
   }
-  return true;
 }
 
 // Merges queued writes into one vectored send; each completes on its own.
@@ -895,7 +890,7 @@ void IoUringEngine::go_on(Operation& operation, Verdict verdict, OperationQueue&
     leave_lane(operation);
     retire(operation, done);
   } else {
-    issue(operation, done);
+    issue(operation);
   }
   if (lane != nullptr) pump(*lane, done);
 }
@@ -959,7 +954,7 @@ void IoUringEngine::retire(Operation& operation, OperationQueue& done) noexcept 
   requests_.give(state.slot);
   --in_flight_;
   done.push_back(operation);
-  if (state.holds_syncs) count_write_out(file_of(operation), state.epoch, done);
+  if (state.holds_syncs) count_write_out(file_of(operation), state.epoch);
 }
 
 // -- the leader -----------------------------------------------------------------------------------
@@ -1079,7 +1074,7 @@ void IoUringEngine::submit_postponed(OperationQueue& done) noexcept {
         settle_request(*operation, -ECANCELED, done);
       } else {
         Lane* const lane = lane_of(*operation);
-        issue(*operation, done);
+        issue(*operation);
         if (lane != nullptr) pump(*lane, done);
       }
     } else if (state.cancel_postponed) {

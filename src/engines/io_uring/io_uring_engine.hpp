@@ -109,12 +109,11 @@ class IoUringEngine final : public Engine {
   // From submit to the ring.
   Submission no_memory(Operation& operation) const noexcept BATON_REQUIRES(mutex_);
   void begin(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
-  [[nodiscard]] bool ensure_file(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] FileRecord& file_of(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] bool is_for_worker(const Operation& operation) const noexcept
       BATON_REQUIRES(mutex_);
   bool hold_sync(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  void issue(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  void issue(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void pump(Lane& lane, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   bool done_without_kernel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] bool goes_by_call(const Operation& operation) const noexcept;
@@ -123,8 +122,9 @@ class IoUringEngine final : public Engine {
   void leave_limited_writes_to_workers() noexcept BATON_REQUIRES(mutex_);
   abi::Sqe* claim() noexcept BATON_REQUIRES(mutex_);
   void leave_lane(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  [[nodiscard]] bool must_go_whole(const Operation& operation) const noexcept;
-  bool fill(Operation& operation, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] bool ensure_message(const Operation& operation, Request& record) noexcept
+      BATON_REQUIRES(mutex_);
+  void fill(Operation& operation, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
   bool merge(Lane& lane, Operation& first, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
   CancelAnswer cancel_here(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void let_go_of_sync(Operation& operation) noexcept BATON_REQUIRES(mutex_);
@@ -144,8 +144,7 @@ class IoUringEngine final : public Engine {
   void go_on(Operation& operation, Verdict verdict, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   void retire(Operation& operation, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
-  void count_write_out(FileRecord& record, std::uint32_t epoch, OperationQueue& done) noexcept
-      BATON_REQUIRES(mutex_);
+  void count_write_out(FileRecord& record, std::uint32_t epoch) noexcept BATON_REQUIRES(mutex_);
 
   // The leader's work before it waits.
   [[nodiscard]] bool nothing_to_prepare() const noexcept {

@@ -47,7 +47,7 @@ Verdict finish(Operation& operation, int error) noexcept {
 Verdict finish_pooled(Operation& operation, std::size_t bytes) noexcept {
   Progress& state = progress(operation);
   operation.set_bytes(bytes);
-  if (bytes == 0 && operation.kind() != OperationKind::read_datagram) return finish(operation, 0);
+  if (bytes == 0) return finish(operation, 0);  // an empty datagram, too, needs no memory
   operation.set_taken_buffer(state.block, state.pool->block_size());
   state.block = nullptr;
   operation.finish(0);
@@ -321,7 +321,5 @@ void finish_cancelled(Operation& operation) noexcept { finish(operation, ECANCEL
 void finish_lost(Operation& operation) noexcept {
   finish(operation, -static_cast<int>(errc::engine_lost));
 }
-
-void finish_without_memory(Operation& operation) noexcept { finish(operation, ENOMEM); }
 
 }  // namespace baton::engines::uring

@@ -30,8 +30,7 @@ bool start_pooled(Operation& operation) noexcept;
 /// Ends an operation that was cancelled; the bytes moved so far stay recorded.
 void finish_cancelled(Operation& operation) noexcept;
 
-/// The same for an operation whose ring is lost, and for one without memory for its request.
+/// The same for an operation whose ring is lost.
 void finish_lost(Operation& operation) noexcept;
-void finish_without_memory(Operation& operation) noexcept;
 
 }  // namespace baton::engines::uring

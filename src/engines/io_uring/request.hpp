@@ -15,6 +15,7 @@
 #include "base/chunked_table.hpp"
 #include "baton/operation.hpp"
 #include "baton/operation_queue.hpp"
+#include "os/no_allocation.hpp"
 
 namespace baton {
 class BufferPool;
@@ -106,7 +107,7 @@ struct Lane {
   OperationList queue;
   std::uint16_t covered = 0;
   bool for_worker = false;  ///< reads: kernel workers do all transfers of the file (see attach)
-  std::uint32_t file = no_index;  ///< writes: the FileRecord, from the first write or sync on
+  std::uint32_t file = no_index;  ///< writes: the FileRecord
 };
 
 /// The order between writes and syncs of a file.
@@ -138,13 +139,16 @@ class Slab {
     free_ = record.next_free;
     return &record;
   }
-  /// A free slot, or no_index when there is no memory or the bound is reached.
+  /// A free slot, or no_index: there is no memory, the bound is reached, or the table would have to
+  /// grow and this thread must not allocate.
   [[nodiscard]] std::uint32_t take() noexcept {
     if (free_ != no_index) {
       const std::uint32_t slot = free_;
       free_ = table_[slot].next_free;
       return slot;
     }
+    // It grows by whole chunks.
+    if (used_ % ChunkSize == 0 && os::NoAllocation::now()) return no_index;
     if (!table_.ensure(used_)) return no_index;
     return used_++;
   }

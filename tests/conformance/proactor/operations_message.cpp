@@ -309,6 +309,16 @@ TEST_P(Message, pooled_reads_take_a_block_only_for_data) {
   ASSERT_EQ(read.bytes(), 4U) << read.error().message();
   EXPECT_EQ(pool.available(), 0U);
   pool.give(read.buffer().data);
+  // An empty datagram is a result, and needs no memory.
+  Probe& empty = plain(OperationKind::read_datagram, server.handle);
+  empty.set_pool(&pool);
+  start(empty);
+  finish(sending(client, memory(std::string{}), server.endpoint));
+  finish(empty);
+  EXPECT_FALSE(empty.failed()) << empty.error().message();
+  EXPECT_EQ(empty.bytes(), 0U);
+  EXPECT_EQ(empty.buffer().size, 0U);
+  EXPECT_EQ(pool.available(), 1U);
 }
 
 TEST_P(Message, an_unspecified_endpoint_is_the_connected_peer) {

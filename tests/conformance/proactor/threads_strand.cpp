@@ -384,6 +384,45 @@ TEST_P(Strands, of_two_proactors_exclude_each_other) {
   stop();
 }
 
+// All in one thread: the first handler lets the other operations arrive in its strand, so that they
+// wait there in turns. When it returns, the strand is handed to the second proactor.
+TEST_P(Strands, of_two_proactors_let_each_end_alone) {
+  for (const bool second_ends_first : {false, true}) {
+    const std::unique_ptr<Proactor> first = open(1);
+    const std::unique_ptr<Proactor> second = open(1);
+    Strand strand{*first};
+    Inside inside;
+    inside.strand = &strand;
+    struct Shared {
+      Proactor* homes[2];
+      Operation* others[6];
+      Inside& inside;
+    } shared{{first.get(), second.get()}, {}, inside};
+    for (std::uint32_t i = 0; i < 6; ++i) shared.others[i] = &member(strand, inside, i);
+    Operation& beginning = operation();
+    beginning.set_strand(&strand);
+    beginning.set_handler([to = &shared](Operation&) {
+      for (std::size_t i = 0; i < 6; ++i) {
+        Proactor& home = *to->homes[(i + 1) % 2];
+        EXPECT_FALSE(home.post(*to->others[i]));
+        home.poll();
+      }
+      EXPECT_EQ(to->inside.ran, 0);
+    });
+    ASSERT_FALSE(first->post(beginning));
+    ASSERT_TRUE(first->run_one());
+    (second_ends_first ? second : first)->finish();
+    EXPECT_EQ(inside.ran, 3);
+    (second_ends_first ? first : second)->finish();
+    EXPECT_EQ(inside.ran, 6);
+    EXPECT_EQ(inside.overlaps, 0);
+    const auto is_of_first = [](std::uint32_t tag) { return tag % 2 == 1; };
+    std::vector<std::uint32_t> sorted = inside.order;
+    std::stable_partition(sorted.begin(), sorted.end(), is_of_first);
+    EXPECT_EQ(sorted, (std::vector<std::uint32_t>{1, 3, 5, 0, 2, 4}));
+  }
+}
+
 BATON_CONFORMANCE_SOCKET_SUITE(Strands);
 
 }  // namespace

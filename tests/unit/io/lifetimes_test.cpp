@@ -230,6 +230,28 @@ TEST(Lifetimes, a_static_proactor_may_wait_for_signals) {
   }
 }
 
+// The operation waits for the handler, which waits for it.
+void end_a_proactor_in_a_handler_that_it_waits_for() {
+  Proactor proactor;
+  Proactor other;
+  Strand strand{other};
+  struct Shared {
+    Proactor& proactor;
+    Operation waits;
+  } shared{proactor, {}};
+  shared.waits.set_strand(&strand);
+  shared.waits.set_handler([](Operation&) {});
+  Operation first;
+  first.set_strand(&strand);
+  first.set_handler([to = &shared](Operation&) {
+    static_cast<void>(to->proactor.post(to->waits));
+    to->proactor.poll();
+    to->proactor.finish();
+  });
+  static_cast<void>(other.post(first));
+  other.run_one();
+}
+
 void destroy_a_strand_in_its_handler() {
   Proactor proactor;
   auto strand = std::make_unique<Strand>(proactor);
@@ -240,8 +262,9 @@ void destroy_a_strand_in_its_handler() {
   EXPECT_FALSE(proactor.post(operation));
   proactor.run();
 }
-TEST(Lifetimes, a_strand_that_its_handler_destroys_ends_the_program_with_the_advice) {
+TEST(Lifetimes, an_end_in_a_handler_of_its_strand_ends_the_program_with_the_advice) {
   EXPECT_DEATH(destroy_a_strand_in_its_handler(), "give it to Strand::retire");
+  EXPECT_DEATH(end_a_proactor_in_a_handler_that_it_waits_for(), "end it after the handler");
 }
 
 // The thread that runs `first` waits for the stop, so `second` is still queued in the strand.

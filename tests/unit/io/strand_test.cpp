@@ -13,15 +13,35 @@
 
 #include "baton/deadline.hpp"
 #include "baton/proactor.hpp"
+#include "core/runner.hpp"
 #include "support/modes.hpp"
 
 namespace baton::test {
 namespace {
 
+class Runner final : public HandlerRunner {
+ public:
+  using HandlerRunner::HandlerRunner;
+  void requeue(Lane&, Operation&) noexcept override {}
+  void brought_back(Operation&) noexcept override {}
+  void lane_is_quiet(Lane&) noexcept override {}
+  void lane_needs_leader() noexcept override {}
+  void returned_elsewhere(Handle&) noexcept override {}
+};
+
 class StrandByHand : public testing::Test {
  protected:
+  StrandByHand() {
+    for (Operation& each : operations_) OperationAccess::runner(each) = &runner_;
+    OperationAccess::runner(foreign_) = &other_runner_;
+  }
+
   Proactor proactor_;
+  Ledger ledger_{proactor_.system(), 1, false};
+  Runner runner_{ledger_};
+  Runner other_runner_{ledger_};
   std::array<Operation, 4> operations_;
+  Operation foreign_;
 };
 
 TEST_F(StrandByHand, one_at_a_time_in_order_of_arrival) {
@@ -59,6 +79,30 @@ TEST_F(StrandByHand, retires_when_the_last_one_leaves) {
   Strand::retire(std::move(strand));
   EXPECT_TRUE(inside.running_in_this_thread()) << "alive until its handler returns";
   EXPECT_EQ(inside.leave(), nullptr);  // the sanitizers check that it is destroyed once
+}
+
+TEST_F(StrandByHand, one_overtakes_another_proactors_that_has_not_come) {
+  Strand strand{proactor_};
+  ASSERT_TRUE(strand.enter(operations_[0]));
+  EXPECT_FALSE(strand.enter(foreign_));
+  EXPECT_FALSE(strand.enter(operations_[1]));
+  EXPECT_FALSE(strand.enter(operations_[2]));
+  EXPECT_EQ(strand.overtake(runner_), nullptr) << "a handler runs";
+  ASSERT_EQ(strand.leave(), &foreign_);
+  EXPECT_EQ(strand.overtake(other_runner_), nullptr) << "none waits behind another's";
+  ASSERT_EQ(strand.overtake(runner_), &operations_[1]);
+  EXPECT_EQ(strand.overtake(other_runner_), nullptr) << "one at a time";
+  ASSERT_TRUE(strand.enter(operations_[1]));
+  EXPECT_EQ(strand.leave(), nullptr) << "it is the other's turn, which knows";
+  ASSERT_EQ(strand.overtake(runner_), &operations_[2]);
+  EXPECT_FALSE(strand.enter(operations_[0]));
+  EXPECT_FALSE(strand.enter(foreign_)) << "it comes too late, and is first again";
+  ASSERT_TRUE(strand.enter(operations_[2]));
+  ASSERT_EQ(strand.leave(), &foreign_);
+  ASSERT_TRUE(strand.enter(foreign_));
+  ASSERT_EQ(strand.leave(), &operations_[0]);
+  ASSERT_TRUE(strand.enter(operations_[0]));
+  EXPECT_EQ(strand.leave(), nullptr);
 }
 
 class StrandUnderLoad : public WithProactor {};
