@@ -2,10 +2,13 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <deque>
 #include <string>
 #include <thread>
@@ -102,6 +105,42 @@ TEST(Unpin, operations_in_flight_go_on_in_another_thread) {
   }
   for (const Pair& pair : pairs) ::close(pair.right);
   for (const int fd : {tcp.right, late.right, silent.right, halves.right}) ::close(fd);
+}
+
+// Nanoseconds of the processor for giving up a ring with so many reads in it.
+std::int64_t cost_of_unpin(std::size_t count) {
+  Driver driver{Form::pinned};
+  const Pair pair = datagram_pair();
+  Handle* const handle = driver.adopt(pair.left, HandleKind::datagram_socket);
+  std::deque<Operation> reads(count);
+  char byte[1];
+  std::int64_t cost = 0;
+  std::thread{[&] {
+    for (Operation& read : reads) {
+      read.prepare(OperationKind::read_datagram, handle);
+      read.set_buffer(MutableBuffer{byte, 1});
+      driver.start(read);
+    }
+    driver.wait_once(Deadline::immediately());
+    timespec begin{};
+    timespec end{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+    EXPECT_TRUE(driver.unpin());
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+    cost = (end.tv_sec - begin.tv_sec) * 1'000'000'000 + end.tv_nsec - begin.tv_nsec;
+  }}.join();
+  for (Operation& read : reads) driver.cancel(read);
+  std::vector<Operation*> all;
+  for (Operation& read : reads) all.push_back(&read);
+  EXPECT_TRUE(driver.run_until(all));
+  ::close(pair.right);
+  return cost;
+}
+
+TEST(Unpin, takes_time_in_proportion_to_what_is_in_flight) {
+  const std::int64_t few = std::min(cost_of_unpin(1'000), cost_of_unpin(1'000));
+  const std::int64_t many = std::min(cost_of_unpin(8'000), cost_of_unpin(8'000));
+  EXPECT_LT(many, 24 * few);
 }
 
 // The kernel answers with one number to a read that is cancelled and to one of a timer whose clock
