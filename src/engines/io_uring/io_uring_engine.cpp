@@ -1277,7 +1277,7 @@ bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
     return entered == Entered::done;
   };
   // One by one at first. To cancel all, the kernel looks for each among those that it has cancelled
-  // and that have not ended: 20,000 idle connections took seven seconds. So these end in small lots.
+  // and that have not ended: 20,000 idle connections took 7 s. So these end in small lots.
   // A transfer that the disk has begun does not, and the rest is left to the cancel below.
   constexpr std::uint32_t lot = 128;
   std::uint32_t asked = 0;
