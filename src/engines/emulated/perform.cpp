@@ -346,8 +346,8 @@ Outcome Performer::accept(Operation& operation) noexcept {
 //   EINPROGRESS, EINTR   in progress
 //   EAGAIN               UNIX: the listener's backlog is full. No readiness tells when it has room,
 //                        so it is tried again after a pause, as a blocking connect would wait
-//   ECONNABORTED         Linux: of an earlier connect of the socket, whose error was read. This call
-//                        has only ended that one, so the next one connects
+//   ECONNABORTED         Linux: of an earlier connect of the socket, whose error was read. The call
+//                        has only ended that one, so it is made once more
 //   everything else      the outcome (ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, EISCONN, EALREADY,
 //                        ENOENT, EACCES, EPERM, EAFNOSUPPORT, EINVAL, EBADF, ENOTSOCK)
 Outcome Performer::connect(Operation& operation) noexcept {
