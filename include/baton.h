@@ -183,9 +183,10 @@ BATON_API int64_t baton_now(baton_proactor* proactor);
 
 /* For a program with an event loop of its own: a descriptor that is readable when the engine may
  * have completed something. Then call baton_wait with 0 ns until it returns 0. Do the same after
- * every start. Timers, deadlines and posted operations do not show here: limit the loop's own
- * wait. -1: there is none (mode=dedicated, several engines or lanes, an engine without one). It
- * belongs to Baton, and is another one after baton_fork_child. */
+ * every start, cancel, close and drain. Timers, deadlines, posted operations, and starts and
+ * cancels by other threads do not show here: limit the loop's own wait. -1: there is none
+ * (mode=dedicated, several engines or lanes, an engine without one). It belongs to Baton, and is
+ * another one after baton_fork_child. */
 BATON_API int baton_descriptor(const baton_proactor* proactor);
 
 enum {

@@ -172,11 +172,12 @@ class BATON_EXPORT Proactor {
   // -- foreign loops ------------------------------------------------------------------------------
   //
   // A program with a loop of its own, or with a lock around every call, waits for the descriptor
-  // and then calls poll(). It calls poll() after each start as well: the operation may be complete
-  // (OperationState::result_ready), or wait for the thread that drives (start=leader_only, mode
-  // per_thread), which the descriptor does not show. Timers, deadlines, posted work, operations
-  // that pause (an accept without descriptors) and the delays of engine=chaos do not show here:
-  // limit the wait. For proactors with one processor, not in mode dedicated.
+  // and then calls poll(). It calls poll() after each start, cancel, close and drain as well: the
+  // operation may be complete (OperationState::result_ready), or wait for the thread that drives
+  // (start=leader_only, mode per_thread), which the descriptor does not show. Timers, deadlines,
+  // posted work, starts and cancels by other threads, operations that pause (an accept without
+  // descriptors) and the delays of engine=chaos do not show here: limit the wait. For proactors
+  // with one processor, not in mode dedicated.
 
   /// Readable when the engine may have completed something; invalid_handle when it has none, in
   /// mode dedicated, and with several engines. It changes with reopen(), and there is none after
@@ -195,7 +196,8 @@ class BATON_EXPORT Proactor {
   [[nodiscard]] std::error_code start(Operation& operation) noexcept;
 
   /// Requests the early end of one activation. REQUIRES: the operation object is alive during the
-  /// call.
+  /// call. Constant time, except for a timer in per_thread mode that another thread cancels: its
+  /// lane then looks at all its timers, once for all that are cancelled by then.
   CancelResult cancel(Operation& operation, std::uint32_t activation) noexcept;
   CancelResult cancel(Operation& operation) noexcept {
     return cancel(operation, operation.activation());

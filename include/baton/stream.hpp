@@ -99,8 +99,8 @@ class Stream : public IoObject {
 
   /// read into a block that is taken from the pool only when data is there, so that a pending one
   /// pins no memory: Result<PooledBuffer>, empty at the end of the stream. errc::pool_exhausted
-  /// when data came and no block was free. With a callback take the block by take_pooled(); a
-  /// handler of a cached operation may also leave it, and it goes back to the pool.
+  /// when data, the end or an error came and no block was free. With a callback take the block by
+  /// take_pooled(). A handler of a cached operation may also leave it: it goes back to the pool.
   [[nodiscard]] auto read_pooled(BufferPool& pool) noexcept {
     return awaitable(pooled(pool), TakePooled{&pool});
   }

@@ -361,11 +361,12 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
       lane_.unlooked += ran;
       if (left == 0 || ending()) break;
     }
+    // Before a call returns, too: poll() may be the last one until the engine's descriptor tells.
+    run_closures();
     if (BATON_UNLIKELY(return_after_handlers) && lane_.completed.empty() &&
         (late || left < handlers_max)) {
       break;
     }
-    run_closures();
     if (ledger_.draining.load(std::memory_order_relaxed)) {
       if (!nested && quiet()) be_quiet();
       if (ending()) break;
@@ -570,12 +571,7 @@ void LaneLoop::serve_requests(LaneRequests::Number until) noexcept {
 void LaneLoop::serve(const LaneRequests::Due& due) noexcept {
   if (due.wishes[LaneRequests::cancel_all]) ledger_.cancel_all(lane_);
   if (due.wishes[LaneRequests::cancel_accepts]) ledger_.cancel_accepts(lane_);
-  if (due.wishes[LaneRequests::cancel_timers]) {
-    const auto wanted = [](const Operation& timer) {
-      return timer.kind() == OperationKind::timer && Access::cancel_wanted(timer);
-    };
-    while (Operation* timer = lane_.timers.find(wanted)) ledger_.cancel(lane_, *timer);
-  }
+  if (due.wishes[LaneRequests::cancel_timers]) cancel_marked_timers();
   if (due.handle != nullptr) serve(*due.handle, due.what);
   for (const auto& inquiry : due.inquiries) inquiry->answer(ledger_, lane_);
 }
@@ -593,6 +589,19 @@ void LaneLoop::serve(Handle& handle, std::uint32_t what) noexcept {
   if ((what & LaneRequests::cancel_marked) != 0) cancel_marked(handle);
   if ((what & LaneRequests::cancel) != 0) ledger_.cancel(lane_, handle);
   if ((what & LaneRequests::close_detached) != 0) ledger_.begin_close(lane_, handle, nullptr);
+}
+
+// One search for all: each of its own would pass the same timers again.
+void LaneLoop::cancel_marked_timers() noexcept {
+  OperationQueue marked;  // by links that a timer does not use
+  const auto collect = [&marked](Operation& timer) {
+    if (timer.kind() == OperationKind::timer && Access::cancel_wanted(timer)) {
+      marked.push_back(timer);
+    }
+    return false;
+  };
+  static_cast<void>(lane_.timers.find(collect));
+  while (!marked.empty()) ledger_.cancel(lane_, marked.pop_front());
 }
 
 void LaneLoop::cancel_marked(Handle& handle) noexcept {

@@ -273,6 +273,7 @@ class LaneLoop {
   void serve_requests(LaneRequests::Number until) noexcept;
   void serve(const LaneRequests::Due& due) noexcept;
   void serve(Handle& handle, std::uint32_t what) noexcept;
+  void cancel_marked_timers() noexcept;
   void cancel_marked(Handle& handle) noexcept;
   void start_mailed(Operation& operation) noexcept;
   [[nodiscard]] bool quiet() const noexcept;

@@ -745,7 +745,11 @@ EmulatedEngine::Ran EmulatedEngine::run_queue(Record& record, Direction& directi
         if (waits_for_its_peer(front)) {
           set_aside(direction.queue, refused);
         } else if (front.kind() == OperationKind::wait_ready && &direction == &record.out) {
-          waits.push_back(direction.queue.pop_front());
+          // One answer for all of them: the calls that are left are for what stands behind.
+          do {
+            waits.push_back(direction.queue.pop_front());
+          } while (!direction.queue.empty() &&
+                   direction.queue.front()->kind() == OperationKind::wait_ready);
         } else {
           return Ran::blocked;
         }

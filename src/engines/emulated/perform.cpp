@@ -346,6 +346,8 @@ Outcome Performer::accept(Operation& operation) noexcept {
 //   EINPROGRESS, EINTR   in progress
 //   EAGAIN               UNIX: the listener's backlog is full. No readiness tells when it has room,
 //                        so it is tried again after a pause, as a blocking connect would wait
+//   ECONNABORTED         Linux: of an earlier connect of the socket, whose error was read. The call
+//                        has only ended that one, so it is made once more
 //   everything else      the outcome (ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, EISCONN, EALREADY,
 //                        ENOENT, EACCES, EPERM, EAFNOSUPPORT, EINVAL, EBADF, ENOTSOCK)
 Outcome Performer::connect(Operation& operation) noexcept {
@@ -354,9 +356,10 @@ Outcome Performer::connect(Operation& operation) noexcept {
   if (!begun) {
     Endpoint* const peer = operation.endpoint();
     if (peer == nullptr) return done(operation, EDESTADDRREQ);
-    if (system_.connect(fd, static_cast<const sockaddr*>(peer->data()), peer->size()) == 0) {
-      return done(operation, 0);
-    }
+    const auto call = [&] {
+      return system_.connect(fd, static_cast<const sockaddr*>(peer->data()), peer->size());
+    };
+    if (call() == 0 || (errno == ECONNABORTED && call() == 0)) return done(operation, 0);
     if (errno == EAGAIN) return Outcome::back_off;
     if (errno != EINPROGRESS && errno != EINTR) return done(operation, errno);
     begun = true;

@@ -1266,7 +1266,33 @@ bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
     }
     if (!settle_fast(completion, completed)) static_cast<void>(settle(completion, completed));
   };
-  while (left > 0) {
+  const auto take_some = [&](Deadline until) {
+    const Entered entered = old.submit_and_wait(until);
+    old.pop_each(limits::reports_max, take);
+    return entered == Entered::done;
+  };
+  // One by one at first. To cancel all, the kernel looks for each among those that it has cancelled
+  // and that have not ended: 20,000 idle connections took 7 s. So these end in small lots.
+  // A transfer that the disk has begun does not, and the rest is left to the cancel below.
+  constexpr std::uint32_t lot = 128;
+  std::uint32_t asked = 0;
+  bool all_end = true;
+  for (std::uint32_t slot = 0; all_end && slot < requests_.used(); ++slot) {
+    const Request& named = requests_[slot];
+    if (named.operation == nullptr || progress(*named.operation).place != Place::kernel) continue;
+    abi::Sqe* request = old.claim();
+    if (request == nullptr && take_some(Deadline::immediately())) request = old.claim();
+    if (request == nullptr) break;
+    request->opcode = abi::op_async_cancel;
+    request->fd = -1;
+    request->address = tag_of(slot, named.generation);
+    request->user_data = cancel_tag | no_index;
+    old.publish();
+    if (++asked % lot != 0) continue;
+    const std::uint32_t goal = left - std::min(left, lot);
+    for (const Deadline soon = next_try(); all_end && left > goal;) all_end = take_some(soon);
+  }
+  do {
     if (abi::Sqe* const request = old.claim(); request != nullptr) {
       request->opcode = abi::op_async_cancel;
       request->fd = -1;
@@ -1287,7 +1313,7 @@ bool IoUringEngine::empty_ring(Ring& old, OperationQueue& completed) noexcept {
       note_refusal(error);
       return false;
     }
-  }
+  } while (left > 0);
   return true;
 }
 

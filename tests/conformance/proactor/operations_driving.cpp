@@ -152,6 +152,23 @@ TEST_P(Driving, a_deadline_before_the_boot_is_past) {
   EXPECT_EQ(proactor().handle_events(Deadline::at_ns(-1)), 0U);
 }
 
+// A loop of another library waits for the descriptor after that poll, which shows no close.
+TEST_P(Driving, the_poll_that_ends_the_last_operation_ends_the_close) {
+  Pair pair = unix_pair();
+  Handle* const handle = adopt(pair.ours);
+  Probe& read = reading(handle, memory(1));
+  start(read);
+  proactor().poll();
+  Probe& close = plain(OperationKind::close, handle);
+  start(close);
+  const bool by_another = GetParam().mode == Mode::dedicated;
+  run([&] {
+    proactor().poll();
+    EXPECT_TRUE(by_another || close.done() == read.done());
+    return read.done() && close.done();
+  });
+}
+
 TEST_P(Driving, a_closed_file_frees_its_handle) {
   use([](Config& config) { config.handles_max = 256; });
   for (const auto& [name, drive] : drives) {
