@@ -71,14 +71,13 @@ class Descriptors {
   int start(const Start& start) noexcept;
   /// The same for one buffer of a read or a write.
   int start_stream(const Start& start) noexcept;
-  /// 0: asked; 1: nothing is pending; -1 and errno: no such descriptor, or no memory.
+  /// 0: asked; 1: nothing is pending; -1 and errno: no such descriptor.
   int cancel(int fildes) noexcept;
   /// The program opens an operation for a number: it may name another file than before. 0, or an
   /// errno when that cannot be told.
   int opened(int fildes) noexcept;
-  /// The system has just handed the number out.
-  void handed_out(int fildes) noexcept;
-  /// The program has no more use for a number.
+  /// The number is of no more use for what it named: the program closes it, or the system has just
+  /// handed it out.
   void let_go(int fildes) noexcept;
   /// Tells everything that still waits its end. REQUIRES: the bridge is closed, and Baton is gone.
   void end_waiting() noexcept;
@@ -96,9 +95,8 @@ class Descriptors {
     Lock mutex;
     bool plain = false;  // a stream socket of which a start need not look at anything below
     Handle* handle = nullptr;
-    native::OpenFile file;
+    native::OpenFile file;                         // of the handle, or of what waits for one
     bool letting_go = false;                       // the earlier handle is being closed
-    bool cancelling = false;                       // a cancel is on its way to the lane's thread
     std::atomic<std::uint32_t> pending{0};         // with Baton, and not told yet
     std::atomic<Request*> at_rest{nullptr};        // taken with the mutex, given back without
     std::unique_ptr<std::deque<Waiting>> waiting;  // only where some wait, or have waited
@@ -138,7 +136,6 @@ class Descriptors {
   void let_go(Descriptor& descriptor) noexcept;
   static bool must_wait(const Descriptor& descriptor) noexcept;
   int ask_for_end(Descriptor& descriptor) noexcept;
-  int cancel_in_lane(Descriptor& descriptor, std::uint32_t lane) noexcept;
   // REQUIRES: it is not held.
   bool begin_next(Descriptor& descriptor);
   void begin_all(Descriptor& descriptor);
