@@ -247,8 +247,9 @@ int Bridge::post(ACE_POSIX_Asynch_Result& result) noexcept {
 int Bridge::cancel(int fildes) noexcept {
   const Entry entry{*this};
   if (!entry) return -1;
+  const bool transmits = transmissions_.cancel(fildes);  // marked before the step is cancelled
   const int answer = descriptors_.cancel(fildes);
-  return transmissions_.cancel(fildes) ? 0 : answer;
+  return transmits ? 0 : answer;
 }
 
 int Bridge::opened(int fildes) noexcept {

@@ -122,8 +122,7 @@ int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept 
 
 /// Also behind others that wait, so that the order is kept.
 inline bool Descriptors::must_wait(const Descriptor& descriptor) noexcept {
-  return descriptor.letting_go || descriptor.cancelling ||
-         (descriptor.waiting && !descriptor.waiting->empty());
+  return descriptor.letting_go || (descriptor.waiting && !descriptor.waiting->empty());
 }
 
 int Descriptors::start(const Start& start) noexcept {
@@ -144,6 +143,9 @@ int Descriptors::start(const Start& start) noexcept {
 }
 
 int Descriptors::wait_in_line(Descriptor& descriptor, const Start& start) noexcept {
+  if (descriptor.handle == nullptr) {
+    if (const int error = native::look_at(start.fildes, descriptor.file)) return error;
+  }
   try {
     if (!descriptor.waiting) descriptor.waiting = std::make_unique<std::deque<Waiting>>();
     descriptor.waiting->push_back(Waiting{start, false});
@@ -159,7 +161,7 @@ bool Descriptors::begin_next(Descriptor& descriptor) {
   int error = 0;
   {
     const std::lock_guard guard{descriptor.mutex};
-    if (descriptor.letting_go || descriptor.cancelling) return false;
+    if (descriptor.letting_go) return false;
     if (!descriptor.waiting || descriptor.waiting->empty()) return false;
     next = descriptor.waiting->front();
     descriptor.waiting->pop_front();
@@ -190,7 +192,7 @@ void Descriptors::end_waiting() noexcept {
     for (Descriptor& descriptor : chunk->descriptors) {
       {
         const std::lock_guard guard{descriptor.mutex};
-        descriptor.letting_go = descriptor.cancelling = false;
+        descriptor.letting_go = false;
         if (descriptor.waiting) {
           for (Waiting& one : *descriptor.waiting) one.cancelled = true;
         }
@@ -210,56 +212,27 @@ int Descriptors::cancel(int fildes) noexcept {
     if (descriptor->waiting) {
       for (Waiting& each : *descriptor->waiting) {
         each.cancelled = true;
-        if (answer == 1) answer = 0;
+        answer = 0;
       }
     }
-    if (answer != 1) return answer;
+    if (answer == 0) return 0;
   }
   return ::fcntl(fildes, F_GETFD) >= 0 ? 1 : -1;
 }
 
-/// Cancels the operations that Baton has. 0: requested; 1: nothing is pending; -1 and errno: no
-/// memory.
+/// Cancels the operations that Baton has. 0: requested; 1: nothing is pending.
 int Descriptors::ask_for_end(Descriptor& descriptor) noexcept {
   if (descriptor.handle == nullptr || descriptor.pending.load(std::memory_order_relaxed) == 0) {
     return 1;
   }
-  if (per_thread_) {
-    const std::uint32_t lane = native_.home_lane(*descriptor.handle);
-    if (native_.current_lane() != lane) return cancel_in_lane(descriptor, lane);
-  }
   return native_.cancel(*descriptor.handle) == CancelResult::requested ? 0 : 1;
-}
-
-/// A cancel from another thread than the lane's own takes effect later, and would end what is
-/// started until then, too. So the lane's thread cancels, and starts wait until it has.
-int Descriptors::cancel_in_lane(Descriptor& descriptor, std::uint32_t lane) noexcept {
-  if (descriptor.cancelling) return 0;
-  CachedOperation* const task = native_.take_cached();
-  if (task == nullptr) return errno = ENOMEM, -1;
-  task->prepare(OperationKind::user, nullptr, Operation::cached);
-  task->emplace_handler([this, &descriptor, handle = descriptor.handle](Operation&) {
-    {
-      const std::lock_guard guard{descriptor.mutex};
-      descriptor.cancelling = false;
-      // If it was let go meanwhile, its close has cancelled everything.
-      if (descriptor.handle == handle) native_.cancel(*handle);
-    }
-    begin_all(descriptor);
-  });
-  const std::error_code error = native_.start_cached(*task, [&](Operation& filled) {
-    return native_.post(filled, Notify::strong, Home{.lane = lane});
-  });
-  descriptor.plain = false;
-  descriptor.cancelling = !error;  // refused: the proactor stops, and that ends everything
-  return 0;
 }
 
 int Descriptors::opened(int fildes) noexcept {
   Descriptor* const descriptor = find(fildes);
   if (descriptor == nullptr) return 0;
   const std::lock_guard guard{descriptor->mutex};
-  if (descriptor->handle == nullptr) return 0;
+  if (descriptor->handle == nullptr && !must_wait(*descriptor)) return 0;
   native::OpenFile file;
   const int error = native::look_at(fildes, file);
   if (error != 0 && error != EBADF) return error;
@@ -267,13 +240,11 @@ int Descriptors::opened(int fildes) noexcept {
   return 0;
 }
 
-void Descriptors::handed_out(int fildes) noexcept { let_go(fildes); }
-
 void Descriptors::let_go(int fildes) noexcept {
   Descriptor* const descriptor = find(fildes);
   if (descriptor == nullptr) return;
   const std::lock_guard guard{descriptor->mutex};
-  if (descriptor->handle != nullptr) let_go(*descriptor);
+  let_go(*descriptor);
 }
 
 void Descriptors::let_go_and_close(int fildes) noexcept {
@@ -297,8 +268,11 @@ bool Descriptors::let_go(Descriptor& descriptor, int closes) noexcept {
   if (descriptor.waiting) {
     for (Waiting& each : *descriptor.waiting) each.cancelled = true;  // they meant the earlier file
   }
+  if (descriptor.handle == nullptr) return;
   descriptor.plain = false;
   Handle& handle = *std::exchange(descriptor.handle, nullptr);
+  // The close travels behind starts that are on their way to the lane; a cancel overtakes them.
+  if (per_thread_) native_.cancel(handle);
   CachedOperation* const closing = native_.take_cached();
   if (closing == nullptr) {
     native_.close_detached(handle);

@@ -71,14 +71,13 @@ class Descriptors {
   int start(const Start& start) noexcept;
   /// The same for one buffer of a read or a write.
   int start_stream(const Start& start) noexcept;
-  /// 0: asked; 1: nothing is pending; -1 and errno: no such descriptor, or no memory.
+  /// 0: asked; 1: nothing is pending; -1 and errno: no such descriptor.
   int cancel(int fildes) noexcept;
   /// The program opens an operation for a number: it may name another file than before. 0, or an
   /// errno when that cannot be told.
   int opened(int fildes) noexcept;
-  /// The system has just handed the number out.
-  void handed_out(int fildes) noexcept;
-  /// The program has no more use for a number.
+  /// The number is of no more use for what it named: the program closes it, or the system has just
+  /// handed it out.
   void let_go(int fildes) noexcept;
   /// The same for one that is to be closed. While operations are pending, the number stays in use:
   /// an accept that waits to be started would take the connections of the next listener. The file
@@ -100,9 +99,8 @@ class Descriptors {
     Lock mutex;
     bool plain = false;  // a stream socket of which a start need not look at anything below
     Handle* handle = nullptr;
-    native::OpenFile file;
+    native::OpenFile file;                         // of the handle, or of what waits for one
     bool letting_go = false;                       // the earlier handle is being closed
-    bool cancelling = false;                       // a cancel is on its way to the lane's thread
     std::atomic<std::uint32_t> pending{0};         // with Baton, and not told yet
     std::atomic<Request*> at_rest{nullptr};        // taken with the mutex, given back without
     std::unique_ptr<std::deque<Waiting>> waiting;  // only where some wait, or have waited
@@ -144,7 +142,6 @@ class Descriptors {
   bool let_go(Descriptor& descriptor, int closes = -1) noexcept;
   static bool must_wait(const Descriptor& descriptor) noexcept;
   int ask_for_end(Descriptor& descriptor) noexcept;
-  int cancel_in_lane(Descriptor& descriptor, std::uint32_t lane) noexcept;
   // REQUIRES: it is not held.
   bool begin_next(Descriptor& descriptor);
   void begin_all(Descriptor& descriptor);

@@ -29,7 +29,7 @@ bool Transmissions::cancel(int socket) noexcept {
   bool found = false;
   for (Transmission* each = first_; each != nullptr; each = each->next_) {
     if (each->plan_.socket != socket) continue;
-    each->cancelled_.store(true, std::memory_order_relaxed);
+    each->cancelled_ = true;
     found = true;
   }
   return found;
@@ -48,7 +48,10 @@ int Transmission::begin(const std::shared_ptr<Bridge>& bridge, const Plan& plan,
     made->piece_.reset(new (std::nothrow) char[std::min(plan.bytes, plan.per_send)]);
     if (!made->piece_) error = ENOMEM;
   }
-  if (error == 0) error = made->go_on(0);
+  if (error == 0) {
+    const std::lock_guard guard{bridge->transmissions().mutex_};  // see step_ended
+    error = made->go_on(0);
+  }
   // Without an error it may be over by now, and deleted.
   if (error != 0) delete made;
   return error;
@@ -128,7 +131,9 @@ void Transmission::step_ended(Bridge& /*bridge*/, void* what, Outcome outcome) {
 void Transmission::step_ended(Outcome outcome) {
   int error = take_in(outcome);
   if (error == 0) {
-    const bool ends = cancelled_.load(std::memory_order_relaxed) && step_ != Step::trailer;
+    // A cancel marks it first and then cancels the step: it sees the one or the other.
+    const std::lock_guard guard{bridge_.transmissions().mutex_};
+    const bool ends = cancelled_ && step_ != Step::trailer;
     const bool last = is_last();
     error = ends ? ECANCELED : go_on(outcome.bytes);
     // Another step is on its way, and another thread may be at its end already.

@@ -4,7 +4,6 @@
 
 #include <ace/POSIX_Asynch_IO.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -69,7 +68,7 @@ class Transmission {
   std::unique_ptr<char[]> piece_;
   std::size_t sent_ = 0;
   Step step_ = Step::none;
-  std::atomic<bool> cancelled_{false};  // by any thread; looked at between two steps
+  bool cancelled_ = false;  // guarded by the mutex of all; looked at between two steps
   Transmission* next_ = nullptr;
   Transmission* previous_ = nullptr;
 };

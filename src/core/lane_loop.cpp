@@ -555,6 +555,13 @@ void LaneLoop::start_mailed(Operation& operation) noexcept {
     ledger_.refuse_mailed(lane_, operation, errc::handle_closed);
     return;
   }
+  // A request that is left is later than this start. It would cancel it, but by then the number of
+  // a borrowed descriptor may name another file.
+  const std::uint64_t asked = Access::asked(handle).load(std::memory_order_acquire);
+  if ((AskedWord::what(asked) & (LaneRequests::cancel | LaneRequests::close_detached)) != 0) {
+    ledger_.refuse_mailed(lane_, operation, std::make_error_code(std::errc::operation_canceled));
+    return;
+  }
   Processor* processor = ledger_.route(lane_, operation.kind(), handle);
   if (const auto error = lane_.starter->start(lane_, *processor, operation, true)) {
     ledger_.refuse_mailed(lane_, operation, error);

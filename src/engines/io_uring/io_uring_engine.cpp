@@ -641,15 +641,29 @@ Request* IoUringEngine::request_of(Operation& operation) noexcept {
 CancelAnswer IoUringEngine::cancel(Operation& operation) noexcept {
   CancelAnswer answer = CancelAnswer::too_late;
   bool call_leader = false;
+  bool unseen = false;
   {
     os::LockGuard guard{mutex_, system_, locked_};
+    unseen = !locked_ && names_unseen_number(operation);
     answer = cancel_here(operation);
     call_leader = locked_ && postponed_ > 0;
   }
   if (call_leader) interrupt();
-  // No flush follows a cancel. An engine with one thread submits in the wait that comes next.
-  if (locked_ && answer != CancelAnswer::too_late) flush();
+  // No flush follows a cancel. An engine with one thread submits in the wait that comes next, and
+  // by then the number of a borrowed descriptor may name another file.
+  if ((locked_ || unseen) && answer != CancelAnswer::too_late) flush();
   return answer;
+}
+
+// The kernel has yet to look up the file of a borrowed descriptor's number.
+bool IoUringEngine::names_unseen_number(const Operation& operation) const noexcept {
+  const Handle* const handle = operation.handle();
+  if (handle == nullptr || handle->owned()) return false;
+  bool unseen = false;
+  ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
+    unseen = unseen || (request.opcode != abi::op_async_cancel && request.fd == handle->native());
+  });
+  return unseen;
 }
 
 CancelAnswer IoUringEngine::cancel_here(Operation& operation) noexcept {

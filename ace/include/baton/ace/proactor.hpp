@@ -84,8 +84,8 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
   /// timers rely on it.
   int post_completion(ACE_POSIX_Asynch_Result* result) override;
   /// Cancels what is pending for a descriptor, and nothing that is started later. 0: asked, and
-  /// each completes once; 1: nothing is pending; -1 and errno: EBADF, or ENOMEM, and then nothing
-  /// was asked. ACE's 2 (not all of them) is never answered.
+  /// each completes once; 1: nothing is pending; -1 and errno: EBADF. ACE's 2 (not all of them) is
+  /// never answered.
   int cancel_aio(ACE_HANDLE handle) override;
 
   Proactor_Type get_impl_type() override;

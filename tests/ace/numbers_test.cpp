@@ -1,0 +1,151 @@
+// A descriptor's number that is closed, and used again for another file, while the bridge or a lane
+// still has operations of the earlier file: they take nothing from the later one.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "support.hpp"
+
+namespace baton::ace::test {
+namespace {
+
+/// Counts how its operations end.
+class Endings : public ACE_Service_Handler {
+ public:
+  std::atomic<int> succeeded{0};
+  std::atomic<int> cancelled{0};
+  std::atomic<int> failed{0};
+  std::atomic<int> accepted{-1};
+
+  [[nodiscard]] int all() const { return succeeded + cancelled + failed; }
+  void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override { count(result); }
+  void handle_accept(const ACE_Asynch_Accept::Result& result) override {
+    if (result.success()) accepted = result.accept_handle();
+    count(result);
+  }
+
+ private:
+  void count(const ACE_Asynch_Result& result) {
+    if (result.success()) {
+      ++succeeded;
+    } else {
+      ++(result.error() == ECANCELED ? cancelled : failed);
+    }
+  }
+};
+
+/// The number of a socket pair's first end, and the files that it names one after the other.
+class Numbers : public AceTest {
+ protected:
+  /// The number names another socket now. Its other end has something to read.
+  void use_again() {
+    SocketPair fresh;
+    ASSERT_EQ(1, ::write(fresh.second, "x", 1));
+    ASSERT_EQ(number_, ::dup2(fresh.first, number_));
+    peers_.push_back(std::exchange(fresh.second, -1));
+  }
+  ~Numbers() override {
+    destroy();
+    for (const int each : peers_) ::close(each);
+  }
+
+  const SocketPair pair_;
+  const int number_ = pair_.first;
+  std::vector<int> peers_;
+};
+
+// The second file's read waits until the engine has forgotten the first file. By then the number
+// names the third.
+TEST_F(Numbers, AreUsedTwiceAgainBeforeTheFirstIsForgotten) {
+  Endings counters[3];
+  ACE_Asynch_Read_Stream readers[3];
+  ACE_Message_Block blocks[3]{ACE_Message_Block{10}, ACE_Message_Block{10}, ACE_Message_Block{10}};
+  for (int i = 0; i < 3; ++i) {
+    if (i > 0) use_again();
+    ASSERT_EQ(0, readers[i].open(counters[i], number_, nullptr, ace()));
+    ASSERT_EQ(0, readers[i].read(blocks[i], 10));
+  }
+  ASSERT_TRUE(
+      drive([&] { return counters[0].all() + counters[1].all() + counters[2].all() == 3; }));
+  EXPECT_EQ(1, counters[0].cancelled);
+  EXPECT_EQ(1, counters[1].cancelled);
+  EXPECT_EQ(1, counters[2].succeeded);
+  EXPECT_EQ(1U, blocks[2].length());
+}
+
+// No thread has looked at the read when it is cancelled, and the number used again.
+TEST_F(Numbers, AreUsedAgainRightAfterACancel) {
+  Endings counter;
+  ACE_Asynch_Read_Stream reader;
+  ACE_Message_Block block(10);
+  ASSERT_EQ(0, reader.open(counter, number_, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block, 10));
+  ASSERT_EQ(0, reader.cancel());
+  use_again();
+  ASSERT_TRUE(drive([&] { return counter.all() == 1; }));
+  EXPECT_EQ(1, counter.cancelled);
+  char taken = 0;
+  EXPECT_EQ(1, ::recv(number_, &taken, 1, MSG_DONTWAIT));
+}
+
+// The engine may submit what a handler starts when the handler has returned.
+TEST_F(Numbers, AreUsedAgainRightAfterACancelInAHandler) {
+  struct Late final : Endings {
+    void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override {
+      Endings::handle_read_stream(result);
+      then();
+    }
+    std::function<void()> then;
+  } first;
+  Endings second;
+  const SocketPair other;
+  ACE_Asynch_Read_Stream begin;
+  ACE_Asynch_Read_Stream reader;
+  ACE_Message_Block start(10);
+  ACE_Message_Block block(10);
+  first.then = [&] {
+    ASSERT_EQ(0, reader.open(second, number_, nullptr, ace()));
+    ASSERT_EQ(0, reader.read(block, 10));
+    ASSERT_EQ(0, reader.cancel());
+    use_again();
+  };
+  ASSERT_EQ(0, begin.open(first, other.first, nullptr, ace()));
+  ASSERT_EQ(0, begin.read(start, 10));
+  ASSERT_EQ(1, ::write(other.second, "x", 1));
+  ASSERT_TRUE(drive([&] { return second.all() == 1; }));
+  EXPECT_EQ(1, second.cancelled);
+  char taken = 0;
+  EXPECT_EQ(1, ::recv(number_, &taken, 1, MSG_DONTWAIT));
+}
+
+// The accept of the first acceptor is on its way when that goes; its number is the next listener's.
+TEST_F(Numbers, OfAListenerAreUsedAgainRightAfterItsAcceptor) {
+  Endings counters[2];
+  ACE_Message_Block blocks[2]{ACE_Message_Block{100}, ACE_Message_Block{100}};
+  ACE_INET_Addr where;
+  const int number = listen_on_loopback(where);
+  {
+    ACE_Asynch_Accept acceptor;
+    ASSERT_EQ(0, acceptor.open(counters[0], number, nullptr, ace()));
+    ASSERT_EQ(0, acceptor.accept(blocks[0], 0, ACE_INVALID_HANDLE));
+  }
+  ASSERT_EQ(number, listen_on_loopback(where));
+  const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(0, ::connect(client, static_cast<const sockaddr*>(where.get_addr()),
+                         static_cast<socklen_t>(where.get_size())));
+  ACE_Asynch_Accept acceptor;
+  ASSERT_EQ(0, acceptor.open(counters[1], number, nullptr, ace()));
+  ASSERT_EQ(0, acceptor.accept(blocks[1], 0, ACE_INVALID_HANDLE));
+  ASSERT_TRUE(drive([&] { return counters[0].all() + counters[1].all() == 2; }));
+  EXPECT_EQ(1, counters[0].cancelled);
+  EXPECT_EQ(1, counters[1].succeeded);
+  ::close(counters[0].accepted);
+  ::close(counters[1].accepted);
+  ::close(client);
+}
+
+}  // namespace
+}  // namespace baton::ace::test
