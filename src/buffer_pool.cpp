@@ -157,10 +157,7 @@ void BufferPool::take_over(const std::atomic<bool>* held) noexcept {
   std::uint32_t first = end_of_list;
   std::size_t available = 0;
   for (std::size_t i = impl.count; i-- > 0;) {
-    if (held[i].load(std::memory_order_relaxed)) {
-      impl.links[i].store(taken, std::memory_order_relaxed);
-      continue;
-    }
+    if (held[i].load(std::memory_order_relaxed)) continue;  // its link says `taken`
     impl.links[i].store(std::exchange(first, static_cast<std::uint32_t>(i)),
                         std::memory_order_relaxed);
     ++available;

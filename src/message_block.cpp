@@ -105,7 +105,8 @@ void MessageBlock::reset() noexcept {
   size_ = 0;
 }
 
-// Behind writing_ no link has bytes, so whichever is filled next keeps the order.
+// Behind writing_ no link has bytes, so whichever is filled next keeps the order. Nor is one shared
+// there: duplicate() leaves empty links out.
 MessagePool::Link* MessageBlock::with_room() const noexcept {
   for (MessagePool::Link* link = writing_; link != nullptr; link = link->next) {
     if (link->end < pool_->block_size_ && !link->shared()) return link;
@@ -135,7 +136,7 @@ std::error_code MessageBlock::grow(std::size_t bytes) noexcept {
   }
   std::size_t room = 0;
   for (const MessagePool::Link* link = with_room(); link != nullptr; link = link->next) {
-    if (!link->shared()) room += pool_->block_size_ - link->end;
+    room += pool_->block_size_ - link->end;
   }
   MessageBlock more(*pool_);
   for (; room < bytes; room += std::min(pool_->block_size_, bytes - room)) {

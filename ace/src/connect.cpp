@@ -51,14 +51,13 @@ void connect_ended(Bridge& bridge, void* what, Outcome outcome) {
 /// Opens the socket if need be, binds it, makes it non-blocking. 0 or an errno.
 int prepare(Connecting& connecting, const ACE_Addr& remote, const ACE_Addr& local,
             bool reuse_address) noexcept {
-  const int family = remote.get_type();
   if (!copy_address(remote, connecting.remote)) return EINVAL;
   if (connecting.fildes == ACE_INVALID_HANDLE) {
-    connecting.fildes = ::socket(family, SOCK_STREAM, 0);
+    connecting.fildes = ::socket(remote.get_type(), SOCK_STREAM, 0);
     if (connecting.fildes == -1) return errno;
     connecting.made = true;
     const int on = 1;
-    if (reuse_address && family != AF_UNIX &&
+    if (reuse_address &&
         ::setsockopt(connecting.fildes, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0) {
       return errno;
     }

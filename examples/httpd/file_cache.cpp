@@ -2,6 +2,7 @@
 #include "file_cache.hpp"
 
 #include <sys/stat.h>
+#include <time.h>
 
 #include <array>
 #include <charconv>
@@ -18,6 +19,13 @@ std::string hexadecimal(std::uint64_t value) {
   std::array<char, 16> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
   return {digits.data(), end};
+}
+
+// This clock cannot be set, and goes on while the machine sleeps.
+Seconds seconds_passed() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec;
 }
 
 bool is_unchanged(const OpenFile& file) {
@@ -50,7 +58,7 @@ Status status_of(std::error_code error) {
 }
 
 Status FileCache::open(const std::string& path, std::shared_ptr<OpenFile>& file) {
-  const Seconds now = wall_clock();
+  const Seconds now = seconds_passed();
   if (auto found = look_up(path, now)) {
     file = std::move(found);
     return Status::ok;
@@ -110,8 +118,7 @@ std::shared_ptr<OpenFile> FileCache::look_up(const std::string& path, Seconds no
   const auto found = index_.find(path);
   if (found == index_.end()) return nullptr;
   const Entries::iterator entry = found->second;
-  // A clock that was set back makes an entry look younger than it can be.
-  if (now - entry->checked >= trusted_ || now < entry->checked) return nullptr;
+  if (now - entry->checked >= trusted_) return nullptr;
   // A file that was written to in place has the same name still, and another length or tag.
   if (!is_unchanged(*entry->file)) return nullptr;
   if (entry != entries_.begin()) entries_.splice(entries_.begin(), entries_, entry);

@@ -52,8 +52,6 @@ class FileCache {
   /// Status::ok, not_found, forbidden, unavailable (no descriptors) or moved_permanently: a folder,
   /// and the slash is missing. May block for as long as the file system takes to open a name.
   Status open(const std::string& path, std::shared_ptr<OpenFile>& file);
-  /// The file is not what it was.
-  void forget(const std::string& path);
 
  private:
   struct Entry {
@@ -69,6 +67,7 @@ class FileCache {
   Status open_anew(const std::string& path, Opened& opened) const;
   std::shared_ptr<OpenFile> adopt(const std::string& path, Opened& opened) const;
   void insert(const std::string& path, const std::shared_ptr<OpenFile>& file, Seconds now);
+  void forget(const std::string& path);
   void erase(const std::string& path);
 
   baton::Proactor& proactor_;

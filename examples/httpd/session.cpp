@@ -222,7 +222,6 @@ baton::Task<bool> Session::send() {
         co_await response_.file->file.read_exactly_at(offset, {memory + filled, piece});
     if (!read) {
       // It cannot be read, or has become shorter since its length was told.
-      server_.files().forget(path_.text);
       goes_on_ = false;
       if (offset != response_.offset) co_return false;
       write_page(response_, Status::internal_error, request_.method, Connection::close);

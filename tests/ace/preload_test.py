@@ -39,7 +39,7 @@ for engine in ("engine=emulated,wait=epoll", "engine=io_uring", "mode=per_thread
         expect(result.returncode == status, f"{how} on {engine or 'auto'}", result)
 
 result = run([COMMAND, "--explain", PROGRAM], BATON="engine=emulated,wait=epoll")
-expect(result.stderr.count("runs on Baton") == 2 and "epoll" in result.stderr,
+expect(result.stderr.count("runs on Baton") == 3 and "epoll" in result.stderr,
        "--explain tells the engine, for each proactor", result)
 result = run([COMMAND, "--options", "batch=1,lazy", PROGRAM])
 expect(result.stdout == TALKED, "--options", result)

@@ -339,6 +339,12 @@ TEST_F(TransmitFile, EndsAreNoLongerThanTheirLengthsAndTheirBlocks) {
   EXPECT_EQ("<" + content_.substr(0, 2) + ">>>", sent(1));
 }
 
+TEST_F(TransmitFile, HeaderIsNoLongerThanItsBlock) {
+  ACE_Asynch_Transmit_File::Header_And_Trailer ends{&header_, 9, &trailer_, 2};
+  ASSERT_EQ(0, sender_.transmit_file(file_, &ends, 2, 0, 0, 0, 0));
+  EXPECT_EQ("<<" + content_.substr(0, 2) + ">>", sent(1));
+}
+
 TEST_F(TransmitFile, OffsetsHaveAHighHalf) {
   ASSERT_EQ(4, ::pwrite(file_, "far!", 4, (off_t{1} << 32) + 2));
   ASSERT_EQ(0, sender_.transmit_file(file_, nullptr, 4, 2, 1, 0, 0));

@@ -61,6 +61,15 @@ int talk(ACE_Proactor& proactor) {
   return ::close(both[0]) | ::close(both[1]);
 }
 
+/// Of the program's own class: it stays.
+class Derived : public ACE_POSIX_CB_Proactor {};
+
+bool derived_one_stays() {
+  auto* const mine = new Derived;
+  const ACE_Proactor proactor(mine, true);
+  return proactor.implementation() == mine;
+}
+
 /// Two threads in the event loop, which ends.
 void run(ACE_Proactor& proactor) {
   std::atomic<int> left{0};
@@ -109,5 +118,10 @@ int main(int argc, char** argv) {
   ACE_Proactor own(new ACE_POSIX_CB_Proactor, true);
   if (talk(own) != 0) return 1;
   run(own);
-  return 0;
+  {
+    ACE_POSIX_CB_Proactor kept;  // replaced, and not to be deleted
+    const ACE_Proactor borrowing(&kept, false);
+    if (borrowing.implementation() == &kept) return 1;
+  }
+  return derived_one_stays() ? 0 : 1;
 }

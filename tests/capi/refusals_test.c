@@ -51,7 +51,9 @@ static void expect_well_formed(baton_proactor* proactor, baton_operation made) {
 static void each_kind_knows_its_fields(baton_proactor* proactor) {
   static char delimiter[] = "\n";
   baton_endpoint there;
+  baton_endpoint nowhere;
   size_t i;
+  memset(&nowhere, 0, sizeof nowhere);
   CHECK_EQUAL(baton_endpoint_parse("127.0.0.1:1", &there), 0);
   CHECK_EQUAL(sizeof kinds / sizeof kinds[0], BATON_POST);
   for (i = 0; i < sizeof kinds / sizeof kinds[0]; ++i) {
@@ -68,6 +70,16 @@ static void each_kind_knows_its_fields(baton_proactor* proactor) {
       } else {
         CHECK_EQUAL(why_refused(proactor, made), EINVAL);
       }
+    }
+    if (kinds[i].kind == BATON_TIMER) {
+      made = right(i, &there);
+      made.deadline_ns = 0;
+      CHECK_EQUAL(why_refused(proactor, made), EINVAL);
+    }
+    if (kinds[i].kind == BATON_CONNECT || kinds[i].kind == BATON_WRITE_DATAGRAM) {
+      made = right(i, &there);
+      made.endpoint = &nowhere;
+      CHECK_EQUAL(why_refused(proactor, made), EINVAL);
     }
     made = right(i, &there);
     made.deadline_ns = -5;

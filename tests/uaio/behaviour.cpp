@@ -386,6 +386,19 @@ void cancel_of_the_first_leaves_the_others() {
   CHECK(finish(reads[1]) == 1);
   CHECK(finish(reads[2]) == 1);
   CHECK(bytes[1] == 'b' && bytes[2] == 'c');
+  // The last one, and one that starts after that.
+  for (int i = 0; i < 2; ++i) {
+    reads[i] = request(pipe.out(), &bytes[i], 1);
+    CHECK(aio_read(&reads[i]) == 0);
+  }
+  CHECK(aio_cancel(pipe.out(), &reads[1]) == AIO_CANCELED);
+  CHECK(aio_return(&reads[1]) == -1);
+  reads[2] = request(pipe.out(), &bytes[2], 1);
+  CHECK(aio_read(&reads[2]) == 0);
+  CHECK(aio_cancel(pipe.out(), &reads[2]) == AIO_CANCELED);
+  CHECK(aio_return(&reads[2]) == -1);
+  CHECK(::write(pipe.in(), "d", 1) == 1);
+  CHECK(finish(reads[0]) == 1);
 }
 
 // Cancelled requests notify like others; a request that is not cancelled continues unchanged.

@@ -32,6 +32,7 @@ void use(Request& request, aiocb& block, Group& group, char* data) {
   request.after_direct = 12;
   request.waits_for = 13;
   request.started = true;
+  request.awaited = true;
   request.tally = data;
   request.handover.store(Handover::refused);
   request.next = &request;
@@ -45,6 +46,7 @@ void expect_fresh(const Request& request) {
   EXPECT_EQ(request.after_direct, 0U);
   EXPECT_EQ(request.waits_for, 0U);
   EXPECT_FALSE(request.started);
+  EXPECT_FALSE(request.awaited);
   EXPECT_EQ(request.tally, nullptr);
   EXPECT_EQ(request.handover.load(), Handover::none);
   EXPECT_EQ(request.handed_to.load(), nullptr);

@@ -3,7 +3,7 @@
 import os
 import subprocess
 
-from support import Client, ask, check, equal, request, serving
+from support import Client, ask, check, equal, request, serving, wait_until
 
 
 def files_and_folders(program, root, options):
@@ -115,10 +115,20 @@ def connections_are_kept(program, root, options):
             body = "GET /nothing HTTP/1.1\r\n\r\n"
             client.send(request("GET", "/sub/", f"Content-Length: {len(body)}") + body)
             equal(client.answer().body, b"sub index\n", "a request with a body")
+            client.send(request("GET", "/sub/", f"Content-Length: {len(body)}") + body +
+                        request("GET", "/small.html"))
+            equal(client.answer().body, b"sub index\n", "a body and the next request at once")
+            equal(client.answer().body, bytes(range(256)) * 4, "the request behind a body")
             client.send(request("GET", "/", "Connection: close"))
             answer = client.answer()
             equal((answer.body, answer.headers["Connection"]), (b"root index\n", "close"), "close")
             check(client.at_end(), "closed as asked")
+        with Client(server) as client:  # it may send its body or not
+            client.send(request("GET", "/", "Content-Length: 1", "Expect: 100-continue"))
+            answer = client.answer()
+            equal((answer.status, answer.headers.get("Connection")), (200, "close"),
+                  "a body that may come")
+            check(client.at_end(), "closed before a body that may come")
         with Client(server) as client:
             client.send(request("GET", "/", version="1.0", host=None))
             equal(client.answer().headers["Connection"], "close", "HTTP/1.0")
@@ -252,6 +262,18 @@ def bad_requests(program, root, options):
             equal(client.answer().body, b"sub index\n", "byte by byte")
 
 
+def open_files(server, root):
+    """How many files of the root the server has open."""
+    count = 0
+    for number in os.listdir(f"/proc/{server.process.pid}/fd"):
+        try:
+            name = os.readlink(f"/proc/{server.process.pid}/fd/{number}")
+        except FileNotFoundError:  # closed meanwhile
+            continue
+        count += name.startswith(f"{root.resolve()}/")
+    return count
+
+
 def files_change(program, root, options):
     with serving(program, root, "--cache-seconds", "0", *options) as server:
         place = root / "changing.txt"
@@ -261,6 +283,11 @@ def files_change(program, root, options):
         fresh.write_bytes(b"replaced")
         os.replace(fresh, place)
         equal(ask(server, "GET", "/changing.txt").body, b"replaced", "after")
+        fresh.write_bytes(b"the same")  # length, and the same date
+        date = place.stat().st_mtime_ns
+        os.utime(fresh, ns=(date, date))
+        os.replace(fresh, place)
+        equal(ask(server, "GET", "/changing.txt").body, b"the same", "another file like it")
         place.unlink()
         equal(ask(server, "GET", "/changing.txt").status, 404, "removed")
     with serving(program, root, "--cache-seconds", "1000", *options) as server:
@@ -275,8 +302,11 @@ def files_change(program, root, options):
         equal(ask(server, "GET", "/changing.txt").body, b"long", "noticed")
         place.unlink()
     with serving(program, root, "--cache-files", "2", *options) as server:
-        for target in ["/", "/sub/", "/small.html", "/empty.txt"] * 3:
-            equal(ask(server, "GET", target).status, 200, "more files than are kept open")
+        with Client(server) as client:  # one thread, and the files that it keeps open
+            for target in ["/", "/sub/", "/small.html", "/empty.txt"] * 3:
+                client.send(request("GET", target))
+                equal(client.answer().status, 200, "more files than are kept open")
+            wait_until(lambda: open_files(server, root) <= 2, "files that are kept open")
 
 
 TESTS = [files_and_folders, head_and_methods, ranges_and_conditions, no_way_out, listing,

@@ -77,9 +77,9 @@ TEST(RequestHead, host_is_a_name_or_an_address) {
                            "[::1]:80", "[v1.x:y]", "%41b", "a!$&'()*+,;=b"}) {
     EXPECT_EQ(kind(good), Parsed::Kind::complete) << good;
   }
-  for (const char* bad :
-       {"a b", "a/c", "c@d", "a b/c@d", "h:x", "h:80:80", "[::1", "[]",    "[::1]x", "[g::]",
-        "::1", "%4",  "%zz", "a\\b",    "a?b", "a#b",     "<a>",  "\"a\"", "h:8 0",  "\xc3\xa4"}) {
+  for (const char* bad : {"a b",    "a/c",   "c@d", "a b/c@d", "h:x",   "h:80:80", "[::1", "[]",
+                          "[::1]x", "[g::]", "::1", "%4",      "%zz",   "%4z",     "%z4",  "a\\b",
+                          "a?b",    "a#b",   "<a>", "\"a\"",   "h:8 0", "\xc3\xa4"}) {
     EXPECT_EQ(kind(bad), Parsed::Kind::malformed) << bad;
   }
 }
@@ -187,10 +187,25 @@ TEST_P(Root, date_beyond_2262_is_kept) {
   EXPECT_EQ(opened.modified.nanoseconds, status.st_mtim.tv_nsec);
 }
 
+TEST_P(Root, long_list_says_that_it_was_cut) {
+  std::string page;
+  const auto is_cut = [&] {
+    EXPECT_EQ(make_listing(root_, {"sub", true}, false, page), Status::ok);
+    return page.find("Only the first") != std::string::npos;
+  };
+  for (std::size_t i = 1; i < listed_max; ++i) {  // one is there
+    std::filesystem::create_hard_link(folder_ / "secret", folder_ / "root/sub" / std::to_string(i));
+  }
+  EXPECT_FALSE(is_cut());
+  std::ofstream(folder_ / "root/sub/one more") << "";
+  EXPECT_TRUE(is_cut());
+}
+
 INSTANTIATE_TEST_SUITE_P(ByKernelAndByStep, Root, testing::Values(false, true));
 
 TEST(Listing, is_escaped) {
   const std::string page = listing_page({"a&b", true}, {{"<x>", false}, {"y z", true}}, true);
+  EXPECT_NE(page.find("<title>/a&amp;b</title>"), std::string::npos);
   EXPECT_NE(page.find("<h1>/a&amp;b</h1>"), std::string::npos);
   EXPECT_NE(page.find("href=\"./%3Cx%3E\">&lt;x&gt;</a>"), std::string::npos);
   EXPECT_LT(page.find("href=\"./y%20z/\""), page.find("&lt;x&gt;")) << "folders first";

@@ -100,11 +100,14 @@ TEST(RangeHeader, one_range) {
   EXPECT_EQ(range("bytes=2-5", 10), "2+4");
   EXPECT_EQ(range("Bytes= 2-5 ", 10), "2+4");
   EXPECT_EQ(range("bytes=7-", 10), "7+3");
+  EXPECT_EQ(range("bytes=7-9", 10), "7+3");
+  EXPECT_EQ(range("bytes=7-10", 10), "7+3");
   EXPECT_EQ(range("bytes=7-100", 10), "7+3");
   EXPECT_EQ(range("bytes=-3", 10), "7+3");
   EXPECT_EQ(range("bytes=-30", 10), "0+10");
   EXPECT_EQ(range("bytes=5-99999999999999999999999999", 10), "5+5");
   EXPECT_EQ(range("bytes=0-18446744073709551615", 10), "0+10");
+  EXPECT_EQ(range("bytes=0-18446744073709551619", 10), "0+10") << "3 more than 64 bits hold";
 }
 
 TEST(RangeHeader, beyond_the_end) {

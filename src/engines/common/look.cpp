@@ -75,9 +75,8 @@ bool tells_of_a_set_clock(const os::System& system, NativeHandle fd) noexcept {
   constexpr std::string_view before = "settime flags: 0";  // an octal number follows
   const std::string_view told{text, static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
   const std::size_t at = told.find(before);
-  if (at == std::string_view::npos || at + before.size() >= told.size()) return false;
-  const char flags = told[at + before.size()];
-  return flags == '2' || flags == '3';  // with TFD_TIMER_ABSTIME, as it has to be
+  // The kernel ignores TFD_TIMER_CANCEL_ON_SET (2) without TFD_TIMER_ABSTIME (1).
+  return at != std::string_view::npos && told.substr(at + before.size()).starts_with('3');
 }
 
 void pause_for(const os::System& system, std::uint32_t span_ms) noexcept {

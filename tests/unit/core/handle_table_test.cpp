@@ -61,6 +61,25 @@ TEST(HandleTable, is_full_at_its_bound_and_takes_again_after_a_release) {
   for (Handle* handle : handles) table.release(*handle);
 }
 
+TEST(HandleTable, a_reused_record_forgets_how_its_file_was_opened) {
+  HandleTable table{1, real};
+  const OpenFacts all{.readable = false,
+                      .writable = false,
+                      .is_terminal = true,
+                      .appends = true,
+                      .direct = true,
+                      .syncs = true,
+                      .is_file = true};
+  Handle* handle = table.allocate(0, HandleKind::pipe, Ownership::owned, false, 0, 0, all);
+  table.release(*handle);
+  handle = take(table);
+  ASSERT_NE(handle, nullptr);
+  EXPECT_TRUE(handle->readable() && handle->writable() && handle->nonblocking());
+  EXPECT_FALSE(handle->is_terminal() || handle->appends() || handle->direct() || handle->syncs());
+  EXPECT_FALSE(handle->is_file() || handle->close_may_block() || handle->owned());
+  table.release(*handle);
+}
+
 TEST(HandleTable, visits_open_handles) {
   HandleTable table{8, real};
   Handle* a = take(table);

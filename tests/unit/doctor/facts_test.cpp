@@ -84,8 +84,10 @@ TEST(Cgroup, SecondVersionTakesTheLeastOnTheWayUp) {
   tree.put("proc/self/cgroup", "0::/a/b\n");
   tree.put("cg/cgroup.controllers", "cpu memory\n");
   tree.put("cg/a/cpu.max", "100000 100000\n");
-  tree.put("cg/a/b/cpu.max", "max 100000\n");
-  tree.put("cg/a/memory.max", "max\n");
+  tree.put("cg/a/b/cpu.max", "200000 100000\n");
+  tree.put("cg/cpu.max", "max 100000\n");
+  tree.put("cg/memory.max", "max\n");
+  tree.put("cg/a/memory.max", "8192\n");
   tree.put("cg/a/b/memory.max", "4096\n");
   const CgroupLimits limits = read_cgroup(tree.path("proc"), tree.path("cg"));
   EXPECT_EQ(limits.version, 2);

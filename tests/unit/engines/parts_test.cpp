@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -22,6 +23,7 @@
 #include "engines/common/look.hpp"
 #include "engines/common/operation_double.hpp"
 #include "engines/common/pauses.hpp"
+#include "engines/common/pipe_calls.hpp"
 #include "engines/common/spare_descriptor.hpp"
 #include "engines/common/worker_pool.hpp"
 
@@ -35,8 +37,8 @@ std::ptrdiff_t open_descriptors() {
 
 class Parts : public testing::Test {
  protected:
-  Handle* handle(int fd, HandleKind kind) {
-    return table_.allocate(fd, kind, Ownership::owned, true, 0);
+  Handle* handle(int fd, HandleKind kind, bool nonblocking = true) {
+    return table_.allocate(fd, kind, Ownership::owned, nonblocking, 0);
   }
 
  private:
@@ -89,6 +91,81 @@ TEST_F(Parts, ALookAtATimerLeavesNoDescriptor) {
   EXPECT_TRUE(tells_of_a_set_clock(os::real_system(), timer));
   EXPECT_EQ(open_descriptors(), before);
   ::close(timer);
+}
+
+TEST_F(Parts, ATimerOfASpanTellsOfNoSetClock) {
+  const int timer = ::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+  ASSERT_GE(timer, 0);
+  itimerspec far{};
+  far.it_value.tv_sec = 1'000'000;
+  ASSERT_EQ(::timerfd_settime(timer, TFD_TIMER_CANCEL_ON_SET, &far, nullptr), 0);
+  EXPECT_FALSE(tells_of_a_set_clock(os::real_system(), timer)) << "the kernel ignores the flag";
+  ::close(timer);
+}
+
+// -- writes to pipes ------------------------------------------------------------------------------
+
+int refusal = 0;
+unsigned refused = 0;
+std::size_t written = 0;
+
+// Refuses writes with a flag, and counts the bytes of plain ones.
+const os::System& system_that_counts_writes() {
+  static const os::System table = [] {
+    os::System made = os::real_system();
+    made.pwritev2 = [](int, const iovec*, int, off_t, int) -> ssize_t {
+      ++refused;
+      return errno = refusal, -1;
+    };
+    made.writev = [](int, const iovec* list, int count) -> ssize_t {
+      std::size_t bytes = 0;
+      for (int i = 0; i < count; ++i) bytes += list[i].iov_len;
+      written += bytes;
+      return static_cast<ssize_t>(bytes);
+    };
+    return made;
+  }();
+  return table;
+}
+
+class PipeWrites : public Parts {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(::pipe2(ends_, O_CLOEXEC), 0);
+    refusal = ENOSYS;
+    refused = 0;
+    written = 0;
+  }
+  void TearDown() override {
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+  ssize_t write_two_blocks() {
+    iovec pieces[] = {{block_, PIPE_BUF}, {block_, PIPE_BUF}};
+    return pipes_.write(*handle(ends_[1], HandleKind::pipe, false), pieces, std::size(pieces));
+  }
+
+ private:
+  int ends_[2] = {-1, -1};
+  char block_[PIPE_BUF] = {};
+  PipeCalls pipes_{system_that_counts_writes()};
+};
+
+// A pipe with room takes PIPE_BUF bytes at once, and may wait with more.
+TEST_F(PipeWrites, AListForABlockingPipeIsCut) {
+  EXPECT_EQ(write_two_blocks(), PIPE_BUF);
+  EXPECT_EQ(written, std::size_t{PIPE_BUF});
+}
+
+TEST_F(PipeWrites, AFlagThatTheKernelDoesNotKnowIsTriedOnce) {
+  for (int i = 0; i < 3; ++i) EXPECT_GT(write_two_blocks(), 0);
+  EXPECT_EQ(refused, 1U);
+}
+
+TEST_F(PipeWrites, AFlagThatOneFileRefusesIsTriedAgain) {
+  refusal = EINVAL;
+  for (int i = 0; i < 3; ++i) EXPECT_GT(write_two_blocks(), 0);
+  EXPECT_EQ(refused, 3U);
 }
 
 // -- pauses ---------------------------------------------------------------------------------------
@@ -165,6 +242,18 @@ TEST_F(Spare, TurnsAwayOneConnectionAfterTheOther) {
     ::close(client);
   }
   EXPECT_EQ(open_descriptors(), before) << "there is a spare one again";
+}
+
+// accept4 would wait there if another process were faster.
+TEST_F(Spare, LeavesABlockingListenerAlone) {
+  SpareDescriptor spare{os::real_system(), true};
+  spare.prepare();
+  const int client = connected();
+  spare.turn_one_away(*handle(acceptor().native(), HandleKind::listener, false));
+  const int peer = ::accept4(acceptor().native(), nullptr, nullptr, SOCK_CLOEXEC);
+  EXPECT_GE(peer, 0) << "the connection still waits";
+  ::close(peer);
+  ::close(client);
 }
 
 TEST_F(Spare, IsClosedAtItsEndAndInAChild) {

@@ -50,6 +50,22 @@ TEST(TimerTable, AGenerationIsNeverZero) {
   EXPECT_EQ(next_generation(UINT32_MAX), 1U);
 }
 
+// The handler is running: only what would follow can be prevented.
+TEST(TimerTable, ACancelOfARunningTimerPreventsItsRepetition) {
+  EventHandler handler;
+  TimerTable table(2);
+  for (const Duration interval : {Duration{0}, Duration{1}}) {
+    ReactorTimer& timer = armed(table, handler);
+    timer.interval = interval;
+    table.collect(later);
+    ASSERT_EQ(table.next_due(), &timer);
+    Kept kept;
+    EXPECT_EQ(table.cancel(timer, kept), interval > Duration{0});
+    EXPECT_FALSE(table.finish(timer, true, later, kept));
+  }
+  EXPECT_EQ(table.size(), 0U);
+}
+
 TEST(TimersByHandler, GrowWithTheHandlersAndNotWithTheirTimers) {
   TimersByHandler timers;
   ASSERT_EQ(timers.buckets(), 64U);

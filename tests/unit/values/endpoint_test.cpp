@@ -91,6 +91,12 @@ TEST(Endpoint, TextThatIsNoEndpointIsRefusedWithTheValidForms) {
   }
 }
 
+TEST(Endpoint, AnEscapeEndsWithTheText) {
+  const std::string_view longer = "unix:/a\\x41";
+  EXPECT_TRUE(Endpoint::parse(longer).has_value());
+  EXPECT_FALSE(Endpoint::parse(longer.substr(0, longer.size() - 1)).has_value());
+}
+
 TEST(Endpoint, UnixPathsHaveALimit) {
   EXPECT_TRUE(Endpoint::unix_path(std::string(108, 'x')).has_value());
   EXPECT_FALSE(Endpoint::unix_path(std::string(109, 'x')).has_value());
