@@ -252,8 +252,7 @@ void Descriptors::let_go_and_close(int fildes) noexcept {
   if (descriptor != nullptr) {
     const std::lock_guard guard{descriptor->mutex};
     const bool in_use = descriptor->pending.load(std::memory_order_relaxed) != 0;
-    const bool had_handle = descriptor->handle != nullptr;
-    if (had_handle && let_go(*descriptor, in_use ? fildes : -1) && in_use) {
+    if (let_go(*descriptor, in_use ? fildes : -1) && in_use) {
       const int other = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
       if (other < 0) return;
       ::dup3(other, fildes, O_CLOEXEC);
@@ -268,7 +267,7 @@ bool Descriptors::let_go(Descriptor& descriptor, int closes) noexcept {
   if (descriptor.waiting) {
     for (Waiting& each : *descriptor.waiting) each.cancelled = true;  // they meant the earlier file
   }
-  if (descriptor.handle == nullptr) return;
+  if (descriptor.handle == nullptr) return false;
   descriptor.plain = false;
   Handle& handle = *std::exchange(descriptor.handle, nullptr);
   // The close travels behind starts that are on their way to the lane; a cancel overtakes them.
