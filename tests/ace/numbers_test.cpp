@@ -121,31 +121,5 @@ TEST_F(Numbers, AreUsedAgainRightAfterACancelInAHandler) {
   EXPECT_EQ(1, ::recv(number_, &taken, 1, MSG_DONTWAIT));
 }
 
-// The accept of the first acceptor is on its way when that goes; its number is the next listener's.
-TEST_F(Numbers, OfAListenerAreUsedAgainRightAfterItsAcceptor) {
-  Endings counters[2];
-  ACE_Message_Block blocks[2]{ACE_Message_Block{100}, ACE_Message_Block{100}};
-  ACE_INET_Addr where;
-  const int number = listen_on_loopback(where);
-  {
-    ACE_Asynch_Accept acceptor;
-    ASSERT_EQ(0, acceptor.open(counters[0], number, nullptr, ace()));
-    ASSERT_EQ(0, acceptor.accept(blocks[0], 0, ACE_INVALID_HANDLE));
-  }
-  ASSERT_EQ(number, listen_on_loopback(where));
-  const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(0, ::connect(client, static_cast<const sockaddr*>(where.get_addr()),
-                         static_cast<socklen_t>(where.get_size())));
-  ACE_Asynch_Accept acceptor;
-  ASSERT_EQ(0, acceptor.open(counters[1], number, nullptr, ace()));
-  ASSERT_EQ(0, acceptor.accept(blocks[1], 0, ACE_INVALID_HANDLE));
-  ASSERT_TRUE(drive([&] { return counters[0].all() + counters[1].all() == 2; }));
-  EXPECT_EQ(1, counters[0].cancelled);
-  EXPECT_EQ(1, counters[1].succeeded);
-  ::close(counters[0].accepted);
-  ::close(counters[1].accepted);
-  ::close(client);
-}
-
 }  // namespace
 }  // namespace baton::ace::test

@@ -284,6 +284,27 @@ HOST_CASE(first_request_amid_a_fork, "fork and exec") {
   other.join();
   move_a_byte();
 }
+HOST_CASE(first_request_in_a_fork_handler, "fork and exec") {
+  static Pipe pipe;
+  static char byte;
+  static aiocb pending;
+  pthread_atfork(
+      [] {
+        pending = host::request(pipe.out(), &byte, 1);
+        CHECK(aio_read(&pending) == 0);
+      },
+      nullptr, nullptr);
+  CHECK(host::in_child([] {
+          CHECK(aio_error(&pending) == ECANCELED);  // it is the parent's
+          use_all_kinds();
+        }) == 0);
+  CHECK(::write(pipe.in(), "p", 1) == 1 && host::finish(pending) == 1);
+}
+HOST_CASE(request_in_the_handler_of_a_child, "fork and exec") {
+  pthread_atfork(nullptr, nullptr, use_all_kinds);
+  use_all_kinds();
+  CHECK(host::in_child([] {}) == 0);
+}
 HOST_CASE(child_has_its_own_requests, "fork and exec") {
   use_all_kinds();
   Pipe pipe;
