@@ -37,13 +37,10 @@ void accepted(Bridge& bridge, void* what, Outcome outcome) {
 
 Accept::~Accept() {
   if (!opened_) return;
+  bridge_->let_go(handle_);
   // A number that cannot be looked at stays open: it may belong to other code.
   native::OpenFile now;
-  if (native::look_at(handle_, now) == 0 && now == listener_) {
-    bridge_->let_go_and_close(handle_);
-  } else {
-    bridge_->let_go(handle_);
-  }
+  if (native::look_at(handle_, now) == 0 && now == listener_) ::close(handle_);
 }
 
 int Accept::open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,

@@ -261,12 +261,4 @@ void Bridge::let_go(int fildes) noexcept {
   if (const Entry entry{*this}; entry) descriptors_.let_go(fildes);
 }
 
-void Bridge::let_go_and_close(int fildes) noexcept {
-  if (const Entry entry{*this}; entry) {
-    descriptors_.let_go_and_close(fildes);
-  } else {
-    ::close(fildes);
-  }
-}
-
 }  // namespace baton::ace

@@ -101,7 +101,6 @@ class Bridge {
   /// See Descriptors. Nothing once it is closed.
   int opened(int fildes) noexcept;
   void let_go(int fildes) noexcept;
-  void let_go_and_close(int fildes) noexcept;
 
   /// Calls the handler of a result and deletes the result.
   template <class Result>

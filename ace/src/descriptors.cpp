@@ -1,8 +1,6 @@
 #include "descriptors.hpp"
 
 #include <fcntl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <exception>
@@ -247,41 +245,21 @@ void Descriptors::let_go(int fildes) noexcept {
   let_go(*descriptor);
 }
 
-void Descriptors::let_go_and_close(int fildes) noexcept {
-  Descriptor* const descriptor = find(fildes);
-  if (descriptor != nullptr) {
-    const std::lock_guard guard{descriptor->mutex};
-    const bool in_use = descriptor->pending.load(std::memory_order_relaxed) != 0;
-    if (let_go(*descriptor, in_use ? fildes : -1) && in_use) {
-      const int other = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      if (other < 0) return;
-      ::dup3(other, fildes, O_CLOEXEC);
-      ::close(other);
-      return;
-    }
-  }
-  ::close(fildes);
-}
-
-bool Descriptors::let_go(Descriptor& descriptor, int closes) noexcept {
+void Descriptors::let_go(Descriptor& descriptor) noexcept {
   if (descriptor.waiting) {
     for (Waiting& each : *descriptor.waiting) each.cancelled = true;  // they meant the earlier file
   }
-  if (descriptor.handle == nullptr) return false;
+  if (descriptor.handle == nullptr) return;
   descriptor.plain = false;
   Handle& handle = *std::exchange(descriptor.handle, nullptr);
   // The close travels behind starts that are on their way to the lane; a cancel overtakes them.
   if (per_thread_) native_.cancel(handle);
   CachedOperation* const closing = native_.take_cached();
-  if (closing == nullptr) {
-    native_.close_detached(handle);
-    return false;
-  }
+  if (closing == nullptr) return native_.close_detached(handle);
   closing->prepare(OperationKind::close, &handle, Operation::cached);
-  closing->emplace_handler([this, &descriptor, closes](Operation&) {
+  closing->emplace_handler([this, &descriptor](Operation&) {
     {
       const std::lock_guard guard{descriptor.mutex};
-      if (closes >= 0) ::close(closes);
       descriptor.letting_go = false;
     }
     begin_all(descriptor);
@@ -289,7 +267,6 @@ bool Descriptors::let_go(Descriptor& descriptor, int closes) noexcept {
   const std::error_code error = native_.start_cached(
       *closing, [this, &handle](Operation& filled) { return native_.close(handle, filled); });
   descriptor.letting_go = !error;
-  return !error;
 }
 
 }  // namespace baton::ace

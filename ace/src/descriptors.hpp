@@ -79,10 +79,6 @@ class Descriptors {
   /// The number is of no more use for what it named: the program closes it, or the system has just
   /// handed it out.
   void let_go(int fildes) noexcept;
-  /// The same for one that is to be closed. While operations are pending, the number stays in use:
-  /// an accept that waits to be started would take the connections of the next listener. The file
-  /// is closed at once if there is a descriptor to take its place.
-  void let_go_and_close(int fildes) noexcept;
   /// Tells everything that still waits its end. REQUIRES: the bridge is closed, and Baton is gone.
   void end_waiting() noexcept;
 
@@ -137,9 +133,7 @@ class Descriptors {
   Request* take(Descriptor& descriptor) noexcept;
   Request* make(Descriptor& descriptor) noexcept;
   int wait_in_line(Descriptor& descriptor, const Start& start) noexcept;
-  /// Closes `closes`, if it is a number, when the engine has forgotten the descriptor. False: there
-  /// is no memory for that, or the proactor stops.
-  bool let_go(Descriptor& descriptor, int closes = -1) noexcept;
+  void let_go(Descriptor& descriptor) noexcept;
   static bool must_wait(const Descriptor& descriptor) noexcept;
   int ask_for_end(Descriptor& descriptor) noexcept;
   // REQUIRES: it is not held.

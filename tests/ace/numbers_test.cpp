@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 
 #include "support.hpp"
@@ -18,14 +20,9 @@ class Endings : public ACE_Service_Handler {
   std::atomic<int> succeeded{0};
   std::atomic<int> cancelled{0};
   std::atomic<int> failed{0};
-  std::atomic<int> accepted{-1};
 
   [[nodiscard]] int all() const { return succeeded + cancelled + failed; }
   void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override { count(result); }
-  void handle_accept(const ACE_Asynch_Accept::Result& result) override {
-    if (result.success()) accepted = result.accept_handle();
-    count(result);
-  }
 
  private:
   void count(const ACE_Asynch_Result& result) {
@@ -70,7 +67,10 @@ TEST_F(Numbers, AreUsedTwiceAgainBeforeTheFirstIsForgotten) {
   }
   ASSERT_TRUE(
       drive([&] { return counters[0].all() + counters[1].all() + counters[2].all() == 3; }));
-  EXPECT_EQ(1, counters[0].cancelled);
+  // poll and select wait for a number: the first read may find what the second file has.
+  const char* const settings = std::getenv("BATON");
+  const bool by_number = settings != nullptr && std::strstr(settings, "wait=poll") != nullptr;
+  EXPECT_EQ(1, by_number ? counters[0].all() : counters[0].cancelled.load());
   EXPECT_EQ(1, counters[1].cancelled);
   EXPECT_EQ(1, counters[2].succeeded);
   EXPECT_EQ(1U, blocks[2].length());
