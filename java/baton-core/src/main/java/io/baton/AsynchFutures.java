@@ -26,10 +26,10 @@ import java.util.concurrent.CompletableFuture;
  * a future of its own, whose cancellation does not reach the operation.
  *
  * <p>A future that the program completes, for example by {@code orTimeout}, asks for the end of its
- * operation, too. The buffer stays the library's until the operation has ended, and the program is
- * not told: a start with a {@code Duration} is better for reads, writes and connects. A connection
- * that is accepted too late is closed, and a pooled block that is read too late goes back to its
- * pool.
+ * operation first: what the program starts next is behind that request. The buffer stays the
+ * library's until the operation has ended, and the program is not told: a start with a {@code
+ * Duration} is better for reads, writes and connects. A connection that is accepted too late is
+ * closed, and a pooled block that is read too late goes back to its pool.
  */
 public final class AsynchFutures {
   private final AsynchChannel channel;

@@ -1,6 +1,8 @@
 package io.baton;
 
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.Executor;
 import java.util.function.Consumer;
 import java.util.function.Function;
@@ -15,6 +17,7 @@ final class OperationFuture<T> extends CompletableFuture<T> {
   private final Function<Operation, T> result;
   private final Consumer<T> unwanted;
   private volatile long activation;
+  private volatile boolean givenUp;
 
   /** For results that are only values. */
   OperationFuture(AsynchChannel channel, Function<Operation, T> result) {
@@ -35,40 +38,66 @@ final class OperationFuture<T> extends CompletableFuture<T> {
   /** The operation is complete. The lane's thread. */
   void finish(Operation operation) {
     if (operation.error != null) {
-      super.completeExceptionally(operation.error);
+      fail(operation.error);
       return;
     }
     try {
       T value = result.apply(operation);
-      if (!super.complete(value) && value != null) {
-        // The program has completed the future, for example by orTimeout.
+      // The program may have completed the future, for example by orTimeout.
+      if ((givenUp || !super.complete(value)) && value != null) {
         unwanted.accept(value);
       }
     } catch (RuntimeException e) {
-      super.completeExceptionally(e);
+      fail(e);
+    }
+  }
+
+  private void fail(Throwable why) {
+    if (!givenUp) {
+      super.completeExceptionally(why);
     }
   }
 
   /** By the program, which waits no longer. */
   @Override
   public boolean complete(T value) {
-    return super.complete(value) && endOperation();
+    return giveUp() && super.complete(value);
   }
 
   /** By the program or its time-out. */
   @Override
   public boolean completeExceptionally(Throwable why) {
-    return super.completeExceptionally(why) && endOperation();
+    return giveUp() && super.completeExceptionally(why);
   }
 
   /** By the program, later. */
   @Override
   public CompletableFuture<T> completeAsync(Supplier<? extends T> supplier, Executor executor) {
-    super.completeAsync(supplier, executor).whenComplete((value, error) -> endOperation());
+    Objects.requireNonNull(supplier, "supplier");
+    executor.execute(
+        () -> {
+          if (isDone()) {
+            return;
+          }
+          try {
+            complete(supplier.get());
+          } catch (Throwable e) {
+            completeExceptionally(new CompletionException(e));
+          }
+        });
     return this;
   }
 
-  private boolean endOperation() {
+  /**
+   * Asks for the end of the operation before the future is complete: the next operation that the
+   * program starts is behind the request, so it is not this one that gets its bytes. From here on
+   * the program alone completes the future.
+   */
+  private boolean giveUp() {
+    if (isDone()) {
+      return false;
+    }
+    givenUp = true;
     channel.cancel(activation);
     return true;
   }

@@ -2,6 +2,7 @@ package io.baton.test;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -16,6 +17,7 @@ import io.baton.OpRead;
 import io.baton.OperationCancelledException;
 import io.baton.StoppedException;
 import io.baton.test.Completion.What;
+import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.net.Socket;
 import java.nio.ByteBuffer;
@@ -23,10 +25,12 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
 /** The rights of handlers, futures, posted work, and the end: rules 7 and 9. */
@@ -293,22 +297,52 @@ public abstract class HandlerContract extends EngineContract {
 
   @Test
   void aFutureThatTheProgramCompletesEndsItsOperation() throws Exception {
+    assertNull(endOfARead(late -> assertTrue(late.complete(0))));
+    assertNull(endOfARead(late -> late.completeAsync(() -> 0)));
+    assertTrue(
+        endOfARead(late -> late.orTimeout(1, TimeUnit.MILLISECONDS)) instanceof TimeoutException);
+    IllegalStateException mine = new IllegalStateException("thrown by the test");
+    assertSame(
+        mine,
+        endOfARead(
+                late ->
+                    late.completeAsync(
+                        () -> {
+                          throw mine;
+                        }))
+            .getCause());
+  }
+
+  /**
+   * Has the future of a read completed, and starts the next read in a stage of it.
+   *
+   * @return with what error the first one ended, null without
+   */
+  private Throwable endOfARead(Consumer<CompletableFuture<Integer>> complete) throws Exception {
+    // More than the test sends: the first read does not end by itself.
+    int large = 100_000;
     try (Connection connection = connected(new Recorder())) {
       AsynchChannel channel = connection.channel();
-      assertTrue(channel.futures().read(ByteBuffer.allocate(10)).complete(0));
-      onLane(channel, () -> {});
-      connection.peer().getOutputStream().write('a');
-      assertEquals(
-          1, Patience.await(channel.futures().read(ByteBuffer.allocate(10)), "the second read"));
-    }
-    AsynchChannel listener = demultiplexor.listen(loopback(), new Recorder());
-    var late = listener.futures().accept(new Recorder()).orTimeout(1, TimeUnit.MILLISECONDS);
-    assertTrue(Patience.awaitFailure(late, "the accept") instanceof TimeoutException);
-    onLane(listener, () -> {});
-    var next = listener.futures().accept(new Recorder());
-    try (Socket client = plainClient(listener)) {
-      Patience.await(next, "the second accept").close();
-      assertEquals(-1, client.getInputStream().read());
+      CompletableFuture<Integer> late = channel.futures().readExactly(ByteBuffer.allocate(large));
+      // It runs as soon as the future is complete, and holds up what completes it.
+      CompletableFuture<Throwable> next =
+          late.handle(
+              (value, error) -> {
+                var second = channel.futures().read(ByteBuffer.allocate(10));
+                try {
+                  for (int sent = 0; !second.isDone(); sent++) {
+                    assertTrue(sent < large, "the first read has got all the bytes");
+                    connection.peer().getOutputStream().write('a');
+                    Thread.sleep(1);
+                  }
+                } catch (IOException | InterruptedException e) {
+                  throw new CompletionException(e);
+                }
+                assertTrue(Patience.await(second, "the second read") > 0);
+                return error;
+              });
+      complete.accept(late);
+      return Patience.await(next, "the second read");
     }
   }
 
