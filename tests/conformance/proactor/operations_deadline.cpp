@@ -218,19 +218,5 @@ TEST_P(Timing, a_nearer_timer_wakes_the_thread_that_waits) {
   EXPECT_EQ(read.error(), errc::timed_out);
 }
 
-// Of another thread's lane no deadline can be moved.
-TEST_P(Timing, a_timer_that_is_moved_nearer_wakes_the_thread_that_waits) {
-  if (per_thread()) return;
-  const Runners runner{proactor(), 1};
-  for (int i = 0; i < 20 && !HasFailure(); ++i) {
-    Probe& timer = operation();
-    start_timer(timer, in(1h));
-    // Time for the thread to begin its wait, if it takes any notice of this timer.
-    std::this_thread::yield();
-    EXPECT_TRUE(proactor().move_deadline(timer, in(1us)));
-    wait_until([&] { return timer.done(); });
-  }
-}
-
 }  // namespace
 }  // namespace baton::conformance

@@ -210,6 +210,19 @@ TEST_P(Timers, a_nearer_one_is_not_slept_through) {
   EXPECT_EQ(far.error(), std::errc::operation_canceled);
 }
 
+// Of another thread's lane no deadline can be moved.
+TEST_P(Timers, one_that_is_moved_nearer_is_not_slept_through) {
+  if (mode() == Mode::per_thread) return;
+  use(1);
+  run(1);
+  Operation& timer = operation();
+  ASSERT_FALSE(proactor().start_timer(timer, Deadline::after(1h, proactor().now())));
+  wait_until_asleep(1);
+  EXPECT_TRUE(proactor().move_deadline(timer, Deadline::after(1us, proactor().now())));
+  wait_until([&] { return !timer.is_pending(); });
+  EXPECT_FALSE(timer.failed());
+}
+
 TEST_P(Timers, are_served_while_a_handler_blocks) {
   use(2);
   run(2);
