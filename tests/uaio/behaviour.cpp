@@ -829,7 +829,8 @@ void handlers_and_threads_do_not_hang() {
       };
       read_both(0);
       ready.arrive_and_wait();
-      for (int i = 0; i < 300; ++i) read_both(i);
+      // They may be faster than the thread that sets the timer.
+      for (int i = 0; i < 300 || handler_runs == 0; ++i) read_both(i);
       finished.arrive_and_wait();
       leave.wait();
       std::free(memory);
@@ -843,7 +844,6 @@ void handlers_and_threads_do_not_hang() {
   CHECK(::setitimer(ITIMER_REAL, &often, nullptr) == 0);
   leave.count_down();
   for (std::thread& each : threads) each.join();
-  CHECK(handler_runs > 0);
 }
 
 void suspended_threads_wake_each_other() {
