@@ -47,6 +47,7 @@ void refuse(std::initializer_list<unsigned> calls, unsigned error, unsigned flag
 void refuse_to_wait_for_several() {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_pgetevents, 1, 0),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_getevents, 0, 3),
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
       BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 1, 0, 1),
