@@ -124,6 +124,24 @@ TEST(Attachments, a_handler_may_call_exit) {
   EXPECT_EXIT(exit_in_a_handler_of_an_attached_thread(), testing::ExitedWithCode(3), "");
 }
 
+// The lane's own thread finds the close of another one in the mail, where it came first.
+TEST(Attachments, a_close_behind_one_in_the_mail_is_refused) {
+  Proactor proactor{*Config::parse("mode=per_thread", Config{})};
+  const Attachment attached{proactor};
+  int fd[2];
+  ASSERT_EQ(::pipe(fd), 0);
+  Handle* const handle = proactor.adopt(fd[0], HandleKind::pipe).value();
+  Operation first;
+  Operation second;
+  for (Operation* close : {&first, &second}) close->prepare(OperationKind::close, handle);
+  std::thread{[&] { EXPECT_FALSE(proactor.close(*handle, first)); }}.join();
+  EXPECT_EQ(proactor.close(*handle, second), errc::handle_closed);
+  EXPECT_FALSE(second.is_pending());
+  while (first.is_pending()) proactor.handle_events();
+  EXPECT_FALSE(first.failed());
+  ::close(fd[1]);
+}
+
 // It leads its lane between its calls, too, and is not in one.
 TEST(Attachments, may_outlive_a_finish) {
   Proactor proactor{*Config::parse("mode=per_thread", Config{})};
@@ -191,6 +209,16 @@ TEST_F(Calls, cancel_wait_returns_with_the_result_though_no_thread_runs_handlers
   EXPECT_EQ(proactor_->cancel_wait(operation_[0], operation_[0].activation(),
                                    Deadline::after(60s, proactor_->now())),
             CancelWait::done);
+}
+
+TEST_F(Calls, cancel_wait_does_not_wait_for_a_later_use) {
+  bring_to(State::completed);
+  const std::uint32_t earlier = operation_[0].activation();
+  prepare(operation_[0], 0);
+  bring_to(State::started);
+  EXPECT_EQ(proactor_->cancel_wait(operation_[0], earlier, Deadline::immediately()),
+            CancelWait::done);
+  EXPECT_EQ(operation_[0].state(), State::started);
 }
 
 TEST_F(Calls, cancel_wait_gives_up_at_its_deadline) {
