@@ -600,14 +600,10 @@ void LaneLoop::serve(Handle& handle, std::uint32_t what) noexcept {
 
 // One search for all: each of its own would pass the same timers again.
 void LaneLoop::cancel_marked_timers() noexcept {
-  OperationQueue marked;  // by links that a timer does not use
-  const auto collect = [&marked](Operation& timer) {
-    if (timer.kind() == OperationKind::timer && Access::cancel_wanted(timer)) {
-      marked.push_back(timer);
-    }
-    return false;
-  };
-  static_cast<void>(lane_.timers.find(collect));
+  OperationQueue marked;
+  lane_.timers.find_all(marked, [](const Operation& timer) {
+    return timer.kind() == OperationKind::timer && Access::cancel_wanted(timer);
+  });
   while (!marked.empty()) ledger_.cancel(lane_, marked.pop_front());
 }
 

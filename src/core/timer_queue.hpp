@@ -12,6 +12,7 @@
 
 #include "baton/deadline.hpp"
 #include "baton/operation.hpp"
+#include "baton/operation_queue.hpp"
 #include "core/access.hpp"
 #include "core/timer_heap.hpp"
 #include "core/timer_row.hpp"
@@ -48,6 +49,15 @@ class TimerQueue {
     timer = far_.first();
     while (timer != nullptr && !wanted(*timer)) timer = far_.next(*timer);
     return timer;
+  }
+  /// Queues all timers for which wanted(const Operation&) is true, by links that a timer does not
+  /// use. Visits each timer once.
+  template <class Predicate>
+  void find_all(OperationQueue& found, Predicate&& wanted) const noexcept {
+    static_cast<void>(find([&](Operation& timer) {
+      if (wanted(timer)) found.push_back(timer);
+      return false;
+    }));
   }
   /// Calls visit(const Operation&) for at most `visits_max` timers, in no order. Returns their
   /// number.

@@ -404,6 +404,22 @@ TEST_F(TransmitFile, CancelEndsAllOfTheSocket) {
   EXPECT_EQ(static_cast<u_long>(ECANCELED), taker_.written.error);
 }
 
+// The newest first: those that are left do not name it any more (AddressSanitizer).
+TEST_F(TransmitFile, EndInAnyOrder) {
+  const SocketPair others[2];
+  ACE_Asynch_Transmit_File more[2];
+  ASSERT_EQ(0, ::ftruncate(file_, 64 << 20));
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(0, more[i].open(taker_, others[i].first, nullptr, ace()));
+  ACE_Asynch_Transmit_File* const all[] = {&sender_, &more[0], &more[1]};
+  for (auto* each : all) ASSERT_EQ(0, each->transmit_file(file_, nullptr, 0, 0, 0, 0, 0));
+  int ended = 0;
+  for (auto* each : {&more[0], &more[1], &sender_}) {  // the middle one, the newest, the oldest
+    EXPECT_EQ(0, each->cancel());
+    ASSERT_TRUE(drive([&, count = ++ended] { return taker_.written.count == count; }));
+  }
+  for (auto* each : all) EXPECT_EQ(1, each->cancel());
+}
+
 // -- datagrams ------------------------------------------------------------------------------------
 
 class Datagrams : public Transfers {

@@ -70,6 +70,20 @@ class Patches(unittest.TestCase):
         self.assertEqual(mutant.tests, [["io_uring", "--gtest_filter=Interrupts.*"],
                                         ["sim", "--reactor"]])
 
+    def test_second_program_in_a_line_is_refused(self):
+        programs = {"io_uring", "sim"}
+        mutant = mutants.read_mutant(self.patch)
+        for line in ("io_uring sim --reactor", "A=1 io_uring --gtest_filter=A.* sim",
+                     "io_uring --quick sim"):
+            mutant.tests = [["sim"], line.split()]
+            self.assertEqual(mutants.what_is_wrong(mutant, programs),
+                             "sim needs a line of its own (Tests: sim ...)\n")
+
+    def test_arguments_of_one_program_are_no_second(self):
+        programs = {"baton_soak", "uaio_host_linked", "io_uring"}
+        for line in ("UAIO=mode=single uaio_host_linked a_case", "baton_soak --engine io_uring"):
+            self.assertIsNone(mutants.second_program(line.split(), programs))
+
 
 class Runs(unittest.TestCase):
     def test_program_comes_behind_its_environment(self):

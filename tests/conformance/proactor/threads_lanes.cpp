@@ -1,12 +1,8 @@
 // Lanes of per_thread mode: which threads may lead them, and to which lane handles and posts belong
 // (P-14, P-18).
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <deque>
-#include <limits>
 #include <system_error>
 #include <thread>
 
@@ -30,33 +26,6 @@ class Lanes : public Threads {
   void run_all(unsigned threads) {
     run(threads);
     wait_until_asleep(static_cast<int>(threads));
-  }
-  /// Starts `count` timers and cancels the last of each `every` in another thread; what it then
-  /// costs to end these, in nanoseconds of the processor.
-  std::int64_t cancel_timers(int count, int every) {
-    std::deque<Operation> timers(static_cast<std::size_t>(count));
-    std::atomic<int> ended{0};
-    for (Operation& timer : timers) {
-      timer.set_handler([&ended](Operation&) { ++ended; });
-      EXPECT_FALSE(proactor().start_timer(timer, Deadline::after(1h, proactor().now())));
-    }
-    proactor().poll();
-    std::thread{[&] {
-      for (std::size_t i = 0; i < timers.size(); ++i) {
-        if (static_cast<int>(i + 1) % every == 0) proactor().cancel(timers[i]);
-      }
-    }}.join();
-    const std::int64_t begin = processor_time();
-    run_until(proactor(), [&] { return ended == count / every; });
-    const std::int64_t cost = processor_time() - begin;
-    proactor().cancel_all();
-    run_until(proactor(), [&] { return ended == count; });
-    return cost;
-  }
-  static std::int64_t processor_time() {
-    timespec time{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return time.tv_sec * 1'000'000'000 + time.tv_nsec;
   }
   std::uint32_t home_of(Home home) {
     Stream stream;
@@ -268,22 +237,6 @@ TEST_P(Lanes, a_deadline_is_moved_in_its_own_lane_only) {
   wait_until([&] { return !timer.is_pending() && !read.is_pending(); });
   EXPECT_FALSE(timer.error());
   EXPECT_EQ(read.error(), errc::timed_out);
-}
-
-// The lane looks for all that are to be cancelled at once, however many others there are.
-TEST_P(Lanes, many_timers_cancelled_by_another_thread_cost_little) {
-  constexpr int many = 8'000;
-  use(1);
-  // The shortest of three tries, for the processor may be another's.
-  const auto cost_of = [&](int count, int every) {
-    std::int64_t least = std::numeric_limits<std::int64_t>::max();
-    for (int i = 0; i < 3; ++i) least = std::min(least, cancel_timers(count, every));
-    return least;
-  };
-  const std::int64_t alone = cost_of(many / 2, 1);
-  const std::int64_t among_others = cost_of(many, 2);
-  // Twice as much, or thousands of times as many looks.
-  EXPECT_LT(among_others, 40 * alone) << "ns of the processor";
 }
 
 TEST_P(Lanes, cancel_all_reaches_every_lane) {

@@ -199,6 +199,36 @@ TEST_P(Processes, a_child_may_only_destroy_or_reopen) {
   EXPECT_EQ(read.bytes(), 1U);
 }
 
+// A close that waits for a handler, and a start that waits for the thread of its lane.
+TEST_P(Processes, a_child_ends_its_copies_of_all_that_waits) {
+  use(1);
+  Stream first;
+  Stream second;
+  Handle* const closing = adopt(first.ours);
+  Handle* const handle = adopt(second.ours);
+  Operation& cancelled = operation();
+  read_byte(closing, cancelled);
+  proactor().poll();
+  Operation& close = operation();
+  close.prepare(OperationKind::close, closing);
+  EXPECT_FALSE(proactor().post([&] {
+    EXPECT_FALSE(proactor().close(*closing, close));
+    proactor().stop();
+  }));
+  proactor().poll();
+  proactor().restart();
+  Operation& mailed = operation();
+  read_byte(handle, mailed);
+  ASSERT_TRUE(close.is_pending() && cancelled.is_pending() && mailed.is_pending());
+  EXPECT_EQ(in_child([&] {
+              destroy();
+              return !close.is_pending() && !cancelled.is_pending() && !mailed.is_pending();
+            }),
+            0);
+  send_all(second.peer.get(), "x", 1);
+  run_until(proactor(), [&] { return !close.is_pending() && !mailed.is_pending(); });
+}
+
 TEST_P(Processes, a_child_that_reopens_has_its_own) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the thread sanitizer ends children that start threads";

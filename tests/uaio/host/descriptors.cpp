@@ -404,10 +404,42 @@ HOST_CASE(datagrams_keep_their_order, "order") {
   CHECK(::send(ends[0], "x", 1, 0) == 1 && ::send(ends[0], "y", 1, 0) == 1);
   CHECK(host::finish(reads[0]) == 1 && host::finish(reads[2]) == 1);
   CHECK(bytes[0] == 'x' && bytes[2] == 'y');
+  // The last one is cancelled, and another one takes its place.
+  for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
+  CHECK(aio_cancel(ends[1], &reads[2]) == AIO_CANCELED);
+  CHECK(host::finish(reads[2]) == -1 && errno == ECANCELED);
+  CHECK(aio_read(&reads[2]) == 0);
+  for (int i = 0; i < 3; ++i) CHECK(::send(ends[0], "z", 1, 0) == 1);
+  for (aiocb& each : reads) CHECK(host::finish(each) == 1);
   // A cancel of all of them while one is being carried out.
   for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
   CHECK(aio_cancel(ends[1], nullptr) == AIO_CANCELED);
   for (aiocb& each : reads) CHECK(host::finish(each) == -1 && errno == ECANCELED);
+}
+// The engine has one request at a time, and the others queue. The last of these is cancelled.
+HOST_CASE(full_queue_loses_no_request, "order") {
+  const char* const given = std::getenv("UAIO");
+  const std::string options = given != nullptr ? given : "";
+  if (options.find("depth=") == std::string::npos) {  // they are read when the program begins
+    CHECK(::setenv("UAIO", (options.empty() ? "depth=1" : options + ",depth=1").c_str(), 1) == 0);
+    ::execl("/proc/self/exe", "uaio_host", "full_queue_loses_no_request", nullptr);
+    CHECK(false);
+  }
+  Pipe pipes[4];
+  char byte = 0;
+  std::vector<aiocb> reads;
+  for (Pipe& each : pipes) reads.push_back(host::request(each.out(), &byte, 1));
+  for (std::size_t i = 0; i < 3; ++i) CHECK(aio_read(&reads[i]) == 0);
+  // The system has begun it.
+  if (aio_cancel(pipes[2].out(), &reads[2]) != AIO_CANCELED) {
+    CHECK(::write(pipes[2].in(), "x", 1) == 1);
+  }
+  host::wait_for(reads[2]);
+  CHECK(aio_read(&reads[3]) == 0);
+  for (const std::size_t i : {0U, 1U, 3U}) {
+    CHECK(::write(pipes[i].in(), "x", 1) == 1);
+    CHECK(host::finish(reads[i]) == 1);
+  }
 }
 HOST_CASE(broken_pipe_is_no_signal, "signals") {
   Pipe pipe;

@@ -67,6 +67,14 @@ void writes_all(int number, int from) {
 
 }  // namespace
 
+// The caller reads what is cached at once. The rest is not the end of the file.
+HOST_CASE(half_cached_file_is_read_to_its_end, "kinds of files") {
+  const int file = host::temporary(0, 64U << 10);
+  keep_first_page(file);
+  reads_all(file);
+  reads_all(file);
+}
+
 HOST_CASE(reused_number_reads_all_of_a_file, "descriptors") {
   const int number = direct_number();
   const int other = host::temporary(0, 64U << 10);

@@ -641,6 +641,45 @@ TEST_F(LaneLoopTest, is_kept_only_by_a_thread_that_has_left_it) {
   EXPECT_FALSE(loop_->kept()) << "its engine takes any thread";
 }
 
+// The engine's operations end with the thread that it is bound to. Their results need another one.
+TEST_F(LaneLoopTest, the_results_of_a_thread_that_has_ended_need_another) {
+  part_ = part(Mode::per_thread, 0, false);
+  engine().facts.leader_rule = LeaderRule::pinned;
+  engine().cancel_answer = CancelAnswer::completed;
+  open({&part_});
+  Handle& socket = handle();
+  std::thread{[&] {
+    inside([&] {
+      prepare_read(one_, socket);
+      EXPECT_FALSE(start(*part_.processor, one_));
+    });
+    EXPECT_TRUE(loop_->kept());
+    EXPECT_EQ(runner_->leaderless, 1) << "for the post";
+  }}.join();
+  EXPECT_FALSE(loop_->kept());
+  EXPECT_EQ(runner_->leaderless, 2);
+  EXPECT_EQ(turn(), 1U);
+  EXPECT_EQ(one_.error(), std::errc::operation_canceled);
+}
+
+// A close would complete the read of its peer before the kernel has seen the cancel.
+TEST_F(LaneLoopTest, an_end_submits_its_cancels_before_it_closes) {
+  open();
+  engine().cancel_answer = CancelAnswer::completed;
+  Handle& socket = handle();
+  inside([&] {
+    prepare_read(one_, socket);
+    EXPECT_FALSE(start(*part_.processor, one_));
+  });
+  EXPECT_TRUE(loop_->enter(nullptr, LaneLoop::Led::at_home));
+  const int before = engine().flushed;
+  loop_->cancel_and_close_everything();
+  EXPECT_EQ(engine().cancelled, 1);
+  EXPECT_EQ(engine().flushed, before + 1);
+  loop_->leave(true);
+  EXPECT_EQ(turn(), 1U);
+}
+
 // Regression: a thread with one lane that looks for others loans its own before each turn, and the
 // thread that took it submitted to an engine that was bound to the first.
 TEST_F(LaneLoopTest, is_loaned_only_if_its_engine_takes_any_thread) {
@@ -687,6 +726,18 @@ TEST_F(LaneLoopTest, an_operation_in_a_strand_needs_no_handler) {
   Access::publish(one_);
   EXPECT_EQ(run(*runner_, lane_, one_), nullptr);
   EXPECT_EQ(one_.state(), State::completed);
+}
+
+// It was counted when it arrived at its strand, and is counted again when its handler runs.
+TEST_F(LaneLoopTest, an_operation_that_comes_back_from_a_strand_is_counted_once) {
+  open();
+  one_.prepare(OperationKind::timer, nullptr);
+  Access::activate(one_, State::started);
+  Access::publish(one_);
+  lane_.counters.completed.add();
+  loop_->mail_back(one_);
+  EXPECT_EQ(turn(), 1U);
+  EXPECT_EQ(lane_.counters.completed.get(), 1U);
 }
 
 TEST_F(LaneLoopTest, a_handler_that_ran_in_another_lane_is_reported_to_its_own) {

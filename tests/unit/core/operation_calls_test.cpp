@@ -1,5 +1,6 @@
 // The results of the public calls in every state of an operation (P-20, P-25).
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include "baton/attachment.hpp"
@@ -124,6 +126,71 @@ TEST(Attachments, a_handler_may_call_exit) {
   EXPECT_EXIT(exit_in_a_handler_of_an_attached_thread(), testing::ExitedWithCode(3), "");
 }
 
+TEST(Homes, a_closed_handle_is_no_load_of_its_lane) {
+  Config config = *Config::parse("mode=per_thread,threads=2", Config{});
+  config.accept_policy = AcceptPolicy::least_loaded;
+  Proactor proactor{config};
+  const Attachment attached{proactor};  // lanes without a thread are passed over
+  int fd[2][2];
+  for (auto& pair : fd) ASSERT_EQ(::pipe(pair), 0);
+  const auto adopt = [&](int which, Home home) {
+    return proactor.adopt(which, HandleKind::pipe, Ownership::owned, home).value();
+  };
+  for (const int native : fd[0]) {
+    proactor.close_detached(*adopt(native, Home{0}));
+    proactor.poll();
+  }
+  EXPECT_EQ(proactor.home_lane(*adopt(fd[1][0], Home{1})), 1U);
+  EXPECT_EQ(proactor.home_lane(*adopt(fd[1][1], Home{Home::by_policy})), 0U);
+}
+
+// The handler of one proactor drives another one, whose handler forks. In the child neither goes on
+// with what its parent has queued.
+TEST(Forks, in_nested_handlers_end_all_turns_of_the_child) {
+  const Config config = *Config::parse("mode=per_thread,threads=1", Config{});
+  Proactor outer{config};
+  Proactor inner{config};
+  pid_t child = -1;
+  int later = 0;
+  ASSERT_FALSE(inner.post([&] { child = ::fork(); }));
+  ASSERT_FALSE(inner.post([&] { ++later; }));
+  const auto poll = [](Proactor& proactor) {
+    try {
+      proactor.poll();
+    } catch (const std::system_error& refused) {
+      EXPECT_EQ(refused.code(), errc::after_fork);
+    }
+  };
+  ASSERT_FALSE(outer.post([&] { poll(inner); }));
+  ASSERT_FALSE(outer.post([&] { ++later; }));
+  poll(outer);
+  if (child == 0) ::_exit(HasFailure() ? 99 : later);
+  ASSERT_GT(child, 0);
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(later, 2);
+}
+
+// The lane's own thread finds the close of another one in the mail, where it came first.
+TEST(Attachments, a_close_behind_one_in_the_mail_is_refused) {
+  Proactor proactor{*Config::parse("mode=per_thread", Config{})};
+  const Attachment attached{proactor};
+  int fd[2];
+  ASSERT_EQ(::pipe(fd), 0);
+  Handle* const handle = proactor.adopt(fd[0], HandleKind::pipe).value();
+  Operation first;
+  Operation second;
+  for (Operation* close : {&first, &second}) close->prepare(OperationKind::close, handle);
+  std::thread{[&] { EXPECT_FALSE(proactor.close(*handle, first)); }}.join();
+  EXPECT_EQ(proactor.close(*handle, second), errc::handle_closed);
+  EXPECT_FALSE(second.is_pending());
+  while (first.is_pending()) proactor.handle_events();
+  EXPECT_FALSE(first.failed());
+  ::close(fd[1]);
+}
+
 // It leads its lane between its calls, too, and is not in one.
 TEST(Attachments, may_outlive_a_finish) {
   Proactor proactor{*Config::parse("mode=per_thread", Config{})};
@@ -191,6 +258,16 @@ TEST_F(Calls, cancel_wait_returns_with_the_result_though_no_thread_runs_handlers
   EXPECT_EQ(proactor_->cancel_wait(operation_[0], operation_[0].activation(),
                                    Deadline::after(60s, proactor_->now())),
             CancelWait::done);
+}
+
+TEST_F(Calls, cancel_wait_does_not_wait_for_a_later_use) {
+  bring_to(State::completed);
+  const std::uint32_t earlier = operation_[0].activation();
+  prepare(operation_[0], 0);
+  bring_to(State::started);
+  EXPECT_EQ(proactor_->cancel_wait(operation_[0], earlier, Deadline::immediately()),
+            CancelWait::done);
+  EXPECT_EQ(operation_[0].state(), State::started);
 }
 
 TEST_F(Calls, cancel_wait_gives_up_at_its_deadline) {

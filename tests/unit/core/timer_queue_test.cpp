@@ -295,6 +295,36 @@ TEST(TimerQueue, finds_what_it_holds_and_only_that) {
   EXPECT_EQ(queue.find(tagged), nullptr);
 }
 
+// A lane cancels thousands that another thread has marked: a search for each would pass the same
+// timers again and again.
+TEST(TimerQueue, finds_all_that_are_wanted_in_one_search) {
+  constexpr std::size_t population = 500;
+  std::mt19937_64 random{17};
+  const auto timers = std::make_unique<Operation[]>(population);
+  TimerQueue queue;
+  for (std::size_t i = 0; i < population; ++i) {
+    timers[i].set_deadline(Deadline::at_ns(static_cast<std::int64_t>(random() >> random() % 64)));
+    timers[i].set_tag(i % 7 == 0 ? 1 : 0);
+    queue.add(timers[i]);
+  }
+  OperationQueue found;
+  std::size_t visits = 0;
+  queue.find_all(found, [&visits](const Operation& timer) {
+    ++visits;
+    return timer.tag() == 1;
+  });
+  EXPECT_EQ(visits, population);
+  EXPECT_EQ(found.size(), (population + 6) / 7);
+  while (!found.empty()) {
+    Operation& timer = found.pop_front();
+    EXPECT_EQ(timer.tag(), 1U);
+    queue.remove(timer);
+  }
+  EXPECT_EQ(queue.size(), population - (population + 6) / 7);
+  while (queue.pop_due(Deadline::never()) != nullptr) {
+  }
+}
+
 TEST(TimerQueue, is_taken_apart_in_every_state) {
   constexpr std::size_t population = 500;
   std::mt19937_64 random{11};

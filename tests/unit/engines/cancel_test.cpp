@@ -36,6 +36,27 @@ TEST_P(Cancels, before_submit_is_seen_by_submit) {
   ::close(pair.peer);
 }
 
+// Another thread cancels between the account of the start and its submit.
+TEST(CancelOfAKnownHandle, before_submit_is_seen_by_submit) {
+  faults().clear();
+  Driver driver;
+  const Pair pair = stream_pair();
+  Handle* const handle = driver.adopt(pair.ours, HandleKind::stream_socket);
+  char byte = 0;
+  Operation read;
+  set_read(read, handle, MutableBuffer{&byte, 1});
+  EXPECT_EQ(driver.start(read), Submission::pending);
+  ASSERT_EQ(::write(pair.peer, "x", 1), 1);
+  ASSERT_TRUE(driver.run(read));  // from now on it is watched
+  set_read(read, handle, MutableBuffer{&byte, 1});
+  OperationAccess::ask_cancel(read);
+  void* const record = driver.engine().handle_record(*handle);
+  ASSERT_NE(record, nullptr);
+  EXPECT_EQ(driver.engine().submit(read, record), Submission::completed);
+  EXPECT_EQ(read.error(), std::errc::operation_canceled);
+  ::close(pair.peer);
+}
+
 TEST_P(Cancels, the_first_the_middle_and_the_last) {
   for (std::size_t victim = 0; victim < 3; ++victim) {
     const Pair pair = stream_pair();

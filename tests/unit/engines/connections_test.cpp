@@ -121,6 +121,31 @@ TEST_P(Connections, connect_on_a_blocking_socket_is_a_workers) {
   ::close(door);
 }
 
+// The time of its first call is up, and the connection is made before the second one.
+TEST_P(Connections, connect_by_a_worker_may_succeed_between_two_calls) {
+  Endpoint address;
+  const int door = listener(address);
+  const int fd = tcp_socket();
+  Handle* const handle = driver.borrow(fd, HandleKind::stream_socket);
+  Operation connect;
+  set_connect(connect, handle, address);
+  faults().close_gate();
+  faults().fail(Call::connect, EINPROGRESS, 1);
+  EXPECT_EQ(driver.start(connect), Submission::pending);
+  faults().until_at_gate(1);
+  ASSERT_EQ(::connect(fd, static_cast<sockaddr*>(address.data()), address.size()), 0);
+  faults().open_gate();
+  ASSERT_TRUE(driver.run(connect));
+  EXPECT_FALSE(connect.failed()) << connect.error().message();
+  // Another connect has not begun that one.
+  set_connect(connect, handle, address);
+  ASSERT_TRUE(driver.complete(connect));
+  EXPECT_EQ(connect.error(), std::errc::already_connected);
+  driver.release(handle);
+  ::close(fd);
+  ::close(door);
+}
+
 // -- UNIX: a full backlog -------------------------------------------------------------------------
 
 class FullBacklog {

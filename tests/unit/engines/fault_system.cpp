@@ -61,6 +61,7 @@ ssize_t preadv2_call(int fd, const iovec* list, int count, off_t offset, int fla
 }
 
 ssize_t pwritev2_call(int fd, const iovec* list, int count, off_t offset, int flags) {
+  if ((flags & RWF_NOWAIT) != 0 && faults().is_tried()) flags &= ~RWF_NOWAIT;
   return unless_failing(Call::pwritev2, [&]() -> ssize_t {
     if (const int error = refused(flags)) return errno = error, -1;
     const auto kept = shortened(list, static_cast<std::size_t>(count));
@@ -191,6 +192,7 @@ void Faults::clear() {
   cut_ = 0;
   refused_flags_ = 0;
   cold_ = false;
+  before_try_ = nullptr;
   open_gate();
 }
 

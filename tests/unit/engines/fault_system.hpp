@@ -8,7 +8,9 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
+#include <utility>
 
 #include "os/system.hpp"
 
@@ -52,6 +54,10 @@ class Faults {
   /// RWF_NOWAIT finds nothing in the page cache.
   void cold(bool yes) { cold_ = yes; }
 
+  /// The next write that must not wait calls it first: another thread that comes meanwhile. The
+  /// write is made, whether the file system could make it without waiting or not.
+  void before_try(std::function<void()> call) { before_try_ = std::move(call); }
+
   /// Blocking file calls (preadv2, pwritev2 without RWF_NOWAIT, fsync, connect) wait at the gate.
   void close_gate();
   /// Lets `count` of them through.
@@ -65,6 +71,11 @@ class Faults {
   [[nodiscard]] std::uint64_t all() const;
 
   // For the table.
+  bool is_tried() {
+    const auto call = std::exchange(before_try_, nullptr);
+    if (call) call();
+    return call != nullptr;
+  }
   int enter(Call call);  // 0, or the errno to answer
   std::size_t shortened(std::size_t size) const {
     const std::size_t cut = cut_;
@@ -87,6 +98,7 @@ class Faults {
   std::atomic<std::size_t> cut_{0};
   std::atomic<int> refused_flags_{0};
   std::atomic<bool> cold_{false};
+  std::function<void()> before_try_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

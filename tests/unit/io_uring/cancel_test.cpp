@@ -44,6 +44,26 @@ TEST_P(Cancel, asked_before_submit) {
   ::close(pair.right);
 }
 
+// Another thread cancels between the account of the start and its submit.
+TEST(CancelOfAKnownHandle, asked_before_submit) {
+  Driver driver{Form::any};
+  const Pair pair = stream_pair();
+  Handle* const handle = driver.adopt(pair.left, HandleKind::stream_socket);
+  Operation write;  // makes the room that simple requests find
+  set_write(write, handle, std::string_view{"x"});
+  driver.submit(write);
+  ASSERT_TRUE(driver.run_until(write));
+  char buffer[8];
+  Operation read;
+  set_read(read, handle, buffer);
+  OperationAccess::ask_cancel(read);
+  void* const record = driver.engine().handle_record(*handle);
+  ASSERT_NE(record, nullptr);
+  EXPECT_EQ(driver.engine().submit(read, record), Submission::completed);
+  EXPECT_EQ(read.error(), std::errc::operation_canceled);
+  ::close(pair.right);
+}
+
 // The operation's memory names the pool until there is a block: it must not pass for one.
 TEST_P(Cancel, asked_before_submit_of_a_pooled_read) {
   const Pair pair = stream_pair();

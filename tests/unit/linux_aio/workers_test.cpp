@@ -118,6 +118,21 @@ TEST_P(Buffered, a_sync_waits_for_earlier_writes_of_workers) {
   EXPECT_EQ(aio_faults().submitted, 1U);
 }
 
+// The start of the write is not over when the sync comes, and no completion follows it.
+TEST_P(Buffered, a_sync_that_comes_during_a_try_goes_on_after_it) {
+  Operation write;
+  Operation sync;
+  set_write(write, handle, text, 0);
+  sync.prepare(OperationKind::sync_file, handle);
+  faults().before_try([&] {
+    EXPECT_EQ(driver.start(sync), Submission::pending);
+    EXPECT_EQ(aio_faults().submits, 0U) << "it is held";
+  });
+  EXPECT_EQ(driver.start(write), Submission::completed);
+  ASSERT_TRUE(driver.run(sync));
+  EXPECT_FALSE(sync.failed());
+}
+
 TEST_P(Buffered, cancel_of_an_operation_before_and_in_a_worker) {
   faults().cold(true);
   faults().close_gate();

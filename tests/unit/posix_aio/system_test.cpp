@@ -104,6 +104,21 @@ TEST_P(System, deferred_starts_can_be_cancelled_and_are_not_overtaken) {
   EXPECT_FALSE(read.failed());
 }
 
+TEST_P(System, a_deferred_start_that_is_cancelled_lets_the_next_one_go) {
+  faults().cut(5);
+  faults().fail(Call::write, EAGAIN, 1'000, 1);
+  Operation write;
+  set_file(write, OperationKind::write_file, handle, text, 0, Operation::exactly);
+  ASSERT_EQ(driver.start(write), Submission::pending);
+  while (faults().count(Call::write) < 2) driver.wait_once();
+  Operation read;
+  set_file(read, OperationKind::read_file, handle, text);
+  EXPECT_EQ(driver.start(read), Submission::pending) << "behind the write";
+  EXPECT_EQ(driver.cancel(write), CancelAnswer::completed);
+  ASSERT_TRUE(driver.run(read));
+  EXPECT_FALSE(read.failed());
+}
+
 // Three that have moved a part find no room for the rest, each again and again. The first that was
 // refused is the first that is taken.
 TEST_P(System, deferred_starts_keep_their_order) {
