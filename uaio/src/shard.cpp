@@ -105,10 +105,29 @@ int error_of_listener(const Request& request, const struct stat& status) noexcep
   return ::recv(native, &nothing, sizeof(nothing), MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
-/// read() or write() of no bytes. They wait for nothing, but some files answer with an error, which
-/// an engine would not meet. False: it is an empty datagram, and has to wait.
+/// A nameless file of the kernel: an eventfd, a timerfd, a signalfd, an epoll set.
+bool is_nameless(const struct stat& status) noexcept { return (status.st_mode & S_IFMT) == 0; }
+
+/// A file that makes its readers wait for data, such as /proc/kmsg, says so. Files on a disk are
+/// always ready.
+bool is_unready(const Request& request) noexcept {
+  const short event = reads(request.action) ? POLLIN : POLLOUT;
+  pollfd state{request.descriptor->native, event, 0};
+  return !request.descriptor->on_disk && !syncs(request.action) && ::poll(&state, 1, 0) == 0;
+}
+
+/// A read of no bytes may wait all the same: inotify and /dev/kmsg wait for an event, and a terminal
+/// for its other readers.
+bool may_wait_for_nothing(const Request& request, const struct stat& status) noexcept {
+  return reads(request.action) && (S_ISCHR(status.st_mode) || is_nameless(status) ||
+                                   (S_ISREG(status.st_mode) && is_unready(request)));
+}
+
+/// read() or write() of no bytes. Some files answer with an error, which an engine would not meet.
+/// False: it is an empty datagram, which has to wait, or the call might wait.
 bool moves_nothing(const Request& request, const struct stat& status, ssize_t& moved) noexcept {
   if (syncs(request.action) || is_vectored(request.action) || request.size != 0) return false;
+  if (may_wait_for_nothing(request, status)) return false;
   const int native = request.descriptor->native;
   if (reads(request.action)) {
     moved = ::read(native, request.data, 0);
@@ -146,9 +165,6 @@ int tenths_of_wait(const Request& request) noexcept {
   return modes.c_cc[VTIME];
 }
 
-/// A nameless file of the kernel: an eventfd, a timerfd, a signalfd, an epoll set.
-bool is_nameless(const struct stat& status) noexcept { return (status.st_mode & S_IFMT) == 0; }
-
 struct Buffers {
   explicit Buffers(const Request& request) noexcept
       : whole{request.data, request.size},
@@ -161,22 +177,19 @@ struct Buffers {
 
 /// Whether the call returns without waiting, with the result in `moved` and errno. A read of too
 /// few bytes, or of an unreadable file, fails at once; readiness, which an engine may wait for,
-/// does not show this. False also if the kernel cannot tell.
+/// does not show this. False also if the kernel cannot tell. preadv2 of no bytes checks nothing; one
+/// byte is too few for an eventfd, a timerfd and a signalfd.
 bool answers_at_once(const Request& request, ssize_t& moved) noexcept {
   const Buffers buffers{request};
+  char byte = 0;
+  const iovec too_few{&byte, 1};
+  const iovec* const list = request.size == 0 ? &too_few : buffers.list;
   const int native = request.descriptor->native;
-  moved = reads(request.action) ? ::preadv2(native, buffers.list, buffers.count, -1, RWF_NOWAIT)
-                                : ::pwritev2(native, buffers.list, buffers.count, -1, RWF_NOWAIT);
+  moved = reads(request.action)
+              ? ::preadv2(native, list, std::max(buffers.count, 1), -1, RWF_NOWAIT)
+              : ::pwritev2(native, buffers.list, buffers.count, -1, RWF_NOWAIT);
   return moved >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP && errno != ENOSYS &&
                         errno != EPERM && errno != EINTR);
-}
-
-/// A file that makes its readers wait for data, such as /proc/kmsg, says so. Files on a disk are
-/// always ready.
-bool is_unready(const Request& request) noexcept {
-  const short event = reads(request.action) ? POLLIN : POLLOUT;
-  pollfd state{request.descriptor->native, event, 0};
-  return !request.descriptor->on_disk && !syncs(request.action) && ::poll(&state, 1, 0) == 0;
 }
 
 /// Whether the call returns now although the file is not ready, which an engine may wait for.

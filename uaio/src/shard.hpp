@@ -103,6 +103,7 @@ class Shard {
   int ensure_drive() noexcept;
   int send(void* pointer, unsigned kind, int fildes) noexcept;
   int post_as_caller(Request& request) noexcept;
+  void count_pending(Cancelled& tally) const noexcept;
   void cancel_as_caller(Cancelled& tally) noexcept;
   int open(bool keeper) noexcept;
 

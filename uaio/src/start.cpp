@@ -404,6 +404,8 @@ int flush(Batch& batch) noexcept {
   const std::size_t refused = submit(batch, watched);
   for (std::size_t i = refused; i < batch.count; ++i) library.count(Library::direct_starts);
   batch.count = 0;
+  if (refused == 0) return batch.error;
+  const NoCancel no_cancel;
   for (std::size_t i = 0; i < refused; ++i) {
     Request& request = *batch.requests[i];
     if (const AtOnce done = look_again_at(request); done.answer != AtOnce::Answer::engine) {
