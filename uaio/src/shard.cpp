@@ -213,11 +213,14 @@ ssize_t move_now(const Request& request) noexcept {
   return ::writev(native, buffers.list, buffers.count);  // such a file has no places
 }
 
+bool appends(const Request& request) noexcept {
+  return writes(request.action) && (request.descriptor->flags & O_APPEND) != 0;
+}
+
 /// The timer's handler carries it out itself. It may have interrupted malloc, and an engine may
-/// allocate when it starts a transfer of a file. Appends stay in their order at the engine.
+/// allocate when it starts a transfer of a file. No other append is at the engine (line_of).
 bool fits_the_timer(const Request& request) noexcept {
-  const bool appends = writes(request.action) && (request.descriptor->flags & O_APPEND) != 0;
-  return request.descriptor->kind == baton::HandleKind::file && !appends && !is_unready(request);
+  return request.descriptor->kind == baton::HandleKind::file && !is_unready(request);
 }
 
 /// The write would raise SIGXFSZ.
@@ -324,7 +327,10 @@ void Shard::launch(Request& request) noexcept {
     }
     line->at_work = &request;
   }
-  if (in_flight_ < depth_ && queued_ == 0 && !lost_) {
+  // The engine may allocate for the first request of a descriptor, and the timer's handler must not.
+  const bool goes_first = single_ && request.descriptor->pending == 1 &&
+                          request.descriptor->kind != baton::HandleKind::file && !in_timer();
+  if ((in_flight_ < depth_ && queued_ == 0 && !lost_) || goes_first) {
     submit(request);
   } else {
     queue(request);
@@ -332,11 +338,14 @@ void Shard::launch(Request& request) noexcept {
   }
 }
 
-/// Null: the engine keeps the order, or the order does not matter.
-Line* Shard::line_of(const Request& request) noexcept {
+/// Null: the engine keeps the order, or the order does not matter. Appends have a line where the
+/// timer's handler may carry out the next one.
+Line* Shard::line_of(const Request& request) const noexcept {
   const Descriptor& descriptor = *request.descriptor;
-  if (descriptor.kind != baton::HandleKind::datagram_socket || syncs(request.action))
-    return nullptr;
+  const bool is_datagram =
+      descriptor.kind == baton::HandleKind::datagram_socket && !syncs(request.action);
+  const bool is_append = single_ && descriptor.kind == baton::HandleKind::file && appends(request);
+  if (!is_datagram && !is_append) return nullptr;
   return reads(request.action) ? &descriptor.inode->reads : &descriptor.inode->writes;
 }
 
@@ -443,7 +452,7 @@ void Shard::fill(Request& request) noexcept {
   const OperationKind kind = kind_of(request);
   std::uint16_t flags = 0;
   if (kind == OperationKind::write_stream) flags |= Operation::exactly;
-  if (kind == OperationKind::write_file && (request.descriptor->flags & O_APPEND) != 0) {
+  if (kind == OperationKind::write_file && appends(request)) {
     flags |= Operation::append;
   }
   if (request.action == Action::data_sync) flags |= Operation::data_only;

@@ -130,7 +130,7 @@ class Shard {
   int start_in_turn(Request& request, int fildes, bool late) noexcept;
   bool ensure_handle(Descriptor& descriptor) noexcept;
   void launch(Request& request) noexcept;
-  static Line* line_of(const Request& request) noexcept;
+  [[nodiscard]] Line* line_of(const Request& request) const noexcept;
   void leave_line(Line& line) noexcept;
   void queue(Request& request) noexcept;
   void unqueue(Request& request) noexcept;
