@@ -327,10 +327,9 @@ void Shard::launch(Request& request) noexcept {
     }
     line->at_work = &request;
   }
-  // The engine may allocate for the first request of a descriptor, and the timer's handler must not.
-  const bool goes_first = single_ && request.descriptor->pending == 1 &&
-                          request.descriptor->kind != baton::HandleKind::file && !in_timer();
-  if ((in_flight_ < depth_ && queued_ == 0 && !lost_) || goes_first) {
+  const bool has_room =
+      is_bounded(request) ? bounded_ < depth_ && queued_ == 0 : streams_.first == nullptr;
+  if (has_room && !lost_) {
     submit(request);
   } else {
     queue(request);
@@ -358,13 +357,25 @@ void Shard::leave_line(Line& line) noexcept {
   look_again_ = true;
 }
 
+/// A request of a stream may wait for its peer for ever, and takes no place from others. In
+/// mode=single it never waits for the timer's handler: the engine may allocate when it starts the
+/// first one of a stream.
+bool Shard::is_bounded(const Request& request) const noexcept {
+  return request.descriptor->kind == baton::HandleKind::file ||
+         (library_.options().depth_is_given && !single_);
+}
+
+Shard::RunQueue& Shard::row_of(const Request& request) noexcept {
+  return is_bounded(request) ? run_[std::clamp(request.priority, 0, priorities - 1)] : streams_;
+}
+
 // After all requests of the same priority: aio_reqprio lowers it.
 void Shard::queue(Request& request) noexcept {
-  RunQueue& row = run_[std::clamp(request.priority, 0, priorities - 1)];
+  RunQueue& row = row_of(request);
   request.run_next = nullptr;
   (row.first == nullptr ? row.first : row.last->run_next) = &request;
   row.last = &request;
-  ++queued_;
+  if (is_bounded(request)) ++queued_;
 }
 
 namespace {
@@ -388,10 +399,10 @@ bool unlink_from(Request*& head, const Request& request, Request*& before) noexc
 /// Removes it from whichever list it waits in.
 void Shard::unqueue(Request& request) noexcept {
   Request* before = nullptr;
-  RunQueue& row = run_[std::clamp(request.priority, 0, priorities - 1)];
+  RunQueue& row = row_of(request);
   if (unlink_from(row.first, request, before)) {
     if (row.last == &request) row.last = before;
-    --queued_;
+    if (is_bounded(request)) --queued_;
     return;
   }
   if (Line* const line = line_of(request); line && unlink_from(line->first, request, before)) {
@@ -403,8 +414,13 @@ void Shard::unqueue(Request& request) noexcept {
 }
 
 void Shard::start_waiting() noexcept {
+  while (streams_.first != nullptr && !lost_) {
+    Request& request = *streams_.first;
+    streams_.first = request.run_next;
+    submit(request);
+  }
   for (RunQueue& row : run_) {
-    while (row.first != nullptr && in_flight_ < depth_ && !lost_) {
+    while (row.first != nullptr && bounded_ < depth_ && !lost_) {
       Request& request = *row.first;
       row.first = request.run_next;
       --queued_;
@@ -417,10 +433,10 @@ void Shard::submit(Request& request) noexcept {
   if (in_timer() && fits_the_timer(request)) return do_here(request);
   if (!ensure_handle(*request.descriptor)) return finish(request, EAGAIN, -1);
   request.started = true;
-  ++in_flight_;
+  count_in_engine(request, 1);
   fill(request);
   if (const std::error_code error = proactor_->start(request.operation)) {
-    --in_flight_;
+    count_in_engine(request, -1);
     library_.complain("an engine does not take a request: ", error.value());
     finish(request, EIO, -1);
     look_again_ = true;
@@ -428,6 +444,11 @@ void Shard::submit(Request& request) noexcept {
   }
   // Already completed by the engine: waits for delivery.
   if (request.operation.state() == baton::OperationState::result_ready) look_again_ = true;
+}
+
+void Shard::count_in_engine(const Request& request, int more) noexcept {
+  in_flight_ += static_cast<std::uint32_t>(more);
+  if (is_bounded(request)) bounded_ += static_cast<std::uint32_t>(more);
 }
 
 /// The caller waits for the device.
@@ -487,7 +508,7 @@ void Shard::fill(Request& request) noexcept {
 void Shard::completed(Operation& operation) {
   auto& request = *static_cast<Request*>(operation.context());
   Shard& self = *request.shard;
-  --self.in_flight_;
+  self.count_in_engine(request, -1);
   // A request that is being cancelled is not repeated.
   if (self.ended_by_loss(operation) && is_repeatable(operation) && request.tally == nullptr) {
     request.started = false;
@@ -665,7 +686,8 @@ void Shard::after_fork_in_child() noexcept {
   static_cast<void>(files_.release());
   static_cast<void>(connections_.release());
   for (RunQueue& row : run_) row = {};
-  queued_ = in_flight_ = 0;
+  streams_ = {};
+  queued_ = in_flight_ = bounded_ = 0;
   after_direct_ = nullptr;
   collecting_ = false;
   outstanding_.store(0, std::memory_order_relaxed);

@@ -132,6 +132,9 @@ class Shard {
   void launch(Request& request) noexcept;
   [[nodiscard]] Line* line_of(const Request& request) const noexcept;
   void leave_line(Line& line) noexcept;
+  [[nodiscard]] bool is_bounded(const Request& request) const noexcept;
+  RunQueue& row_of(const Request& request) noexcept;
+  void count_in_engine(const Request& request, int more) noexcept;
   void queue(Request& request) noexcept;
   void unqueue(Request& request) noexcept;
   void start_waiting() noexcept;
@@ -163,10 +166,12 @@ class Shard {
   std::unique_ptr<Files> files_;
   std::unique_ptr<Inlet> connections_;
   RunQueue run_[priorities];
-  std::uint32_t queued_ = 0;
+  std::uint32_t queued_ = 0;         // in those
+  RunQueue streams_;                 // of streams that the depth does not bound
   Request* after_direct_ = nullptr;  // syncs that wait for direct requests, by run_next
   std::uint64_t number_ = 0;
   std::uint32_t in_flight_ = 0;
+  std::uint32_t bounded_ = 0;  // of those, how many the depth bounds
   bool collecting_ = false;
   bool look_again_ = false;
   bool retiring_ = false;  // the keeper ends: its proactor is being closed

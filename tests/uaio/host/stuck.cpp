@@ -107,3 +107,22 @@ HOST_CASE(terminal_is_written_and_no_other_file, "descriptors") {
   CHECK(::write(controller, "answer", 6) == 6);
   CHECK(aio_read(&read) == 0 && host::finish(read) > 0 && back[0] == 'a');
 }
+// More than the engine may have at once of files.
+HOST_CASE(idle_streams_hold_up_no_other, "kinds of files") {
+  static char bytes[1'100];
+  static aiocb reads[std::size(bytes)];
+  static std::vector<char> text(2U << 20);
+  Pipe idle;
+  for (std::size_t i = 0; i < std::size(bytes); ++i) {
+    reads[i] = host::request(idle.out(), &bytes[i], 1);
+    CHECK(aio_read(&reads[i]) == 0);
+  }
+  others_are_served();
+  const int file = host::temporary();
+  aiocb write = host::request(file, text.data(), text.size());
+  aiocb sync = host::request(file, nullptr, 0);
+  CHECK(aio_write(&write) == 0 && aio_fsync(O_SYNC, &sync) == 0);
+  CHECK(host::finish(sync) == 0 && host::finish(write) == static_cast<ssize_t>(text.size()));
+  CHECK(::write(idle.in(), bytes, std::size(bytes)) == std::size(bytes));
+  for (aiocb& each : reads) CHECK(host::finish(each) == 1);
+}
