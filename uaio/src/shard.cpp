@@ -116,8 +116,8 @@ bool is_unready(const Request& request) noexcept {
   return !request.descriptor->on_disk && !syncs(request.action) && ::poll(&state, 1, 0) == 0;
 }
 
-/// A read of no bytes may wait all the same: inotify and /dev/kmsg wait for an event, and a terminal
-/// for its other readers.
+/// A read of no bytes may wait all the same: inotify and /dev/kmsg wait for an event, and a
+/// terminal for its other readers.
 bool may_wait_for_nothing(const Request& request, const struct stat& status) noexcept {
   return reads(request.action) && (S_ISCHR(status.st_mode) || is_nameless(status) ||
                                    (S_ISREG(status.st_mode) && is_unready(request)));
@@ -177,8 +177,8 @@ struct Buffers {
 
 /// Whether the call returns without waiting, with the result in `moved` and errno. A read of too
 /// few bytes, or of an unreadable file, fails at once; readiness, which an engine may wait for,
-/// does not show this. False also if the kernel cannot tell. preadv2 of no bytes checks nothing; one
-/// byte is too few for an eventfd, a timerfd and a signalfd.
+/// does not show this. False also if the kernel cannot tell. preadv2 of no bytes checks nothing;
+/// one byte is too few for an eventfd, a timerfd and a signalfd.
 bool answers_at_once(const Request& request, ssize_t& moved) noexcept {
   const Buffers buffers{request};
   char byte = 0;

@@ -1,9 +1,9 @@
 // Owned pipes are non-blocking. A borrowed pipe may be blocking, and keeps its mode. It is read
 // with RWF_NOWAIT where the kernel supports that (pipes: Linux 6.5), and otherwise after a poll. It
 // is written after a poll, at most PIPE_BUF bytes at a time: a writable pipe has room for that
-// much. A terminal is writable as soon as one byte fits and may block for the others; it is readable
-// at its first character and may wait for others (VMIN, VTIME). So each call opens it anew in
-// non-blocking mode; if it cannot, it writes one byte. Another process may act between poll and
+// much. A terminal is writable as soon as one byte fits and may block for the others. It is
+// readable at its first character and may wait for others (VMIN, VTIME). So each call opens it anew
+// in non-blocking mode; if it cannot, it writes one byte. Another process may act between poll and
 // call; then the call blocks. That takes another reader or writer of the same pipe.
 //
 // SIGPIPE: RWF_NOSIGNAL (Linux 6.18). On older kernels the signal is blocked in this thread around

@@ -234,7 +234,7 @@ namespace {
 void (*of_the_library)(int);
 std::atomic<bool> allocates{false};
 
-/// From now on the timer's handler is looked at. Only mode=single has it, from its first request on.
+/// From now on the timer's handler is watched. Only mode=single has it, from its first request on.
 void watch_the_timer() {
   const int timer = SIGRTMAX - 2;
   struct sigaction action{};
