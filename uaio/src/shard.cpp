@@ -327,8 +327,9 @@ void Shard::launch(Request& request) noexcept {
     }
     line->at_work = &request;
   }
-  const bool has_room =
-      is_bounded(request) ? bounded_ < depth_ && queued_ == 0 : streams_.first == nullptr;
+  const bool has_room = is_bounded(request)
+                            ? bounded_ < depth_ && queued_ == 0
+                            : in_flight_ < in_flight_max && streams_.first == nullptr;
   if (has_room && !lost_) {
     submit(request);
   } else {
@@ -414,7 +415,7 @@ void Shard::unqueue(Request& request) noexcept {
 }
 
 void Shard::start_waiting() noexcept {
-  while (streams_.first != nullptr && !lost_) {
+  while (streams_.first != nullptr && in_flight_ < in_flight_max && !lost_) {
     Request& request = *streams_.first;
     streams_.first = request.run_next;
     submit(request);

@@ -92,6 +92,8 @@ class Shard {
     baton::Handle* handle = nullptr;
     int native = -1;
   };
+  // Requests of streams leave room for those of files (limits::operations_max).
+  static constexpr std::uint32_t in_flight_max = 1U << 19;
   static constexpr int priorities = 21;  // 0 to sysconf(_SC_AIO_PRIO_DELTA_MAX)
   /// In the order of starts, by run_next.
   struct RunQueue {
