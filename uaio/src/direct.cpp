@@ -360,9 +360,8 @@ std::size_t Direct::count(int fildes, const aiocb* block) const noexcept {
   std::size_t found = 0;
   if (!busy()) return found;
   for_each_pending([&](const Request& each) {
-    if (!has(each) || each.fildes != fildes) return;
-    if (each.stage.load(std::memory_order_relaxed) != Stage::pending) return;
-    if (block == nullptr || each.block == block) ++found;
+    if (!has(each) || !each.concerns(fildes, block)) return;
+    if (each.stage.load(std::memory_order_relaxed) == Stage::pending) ++found;
   });
   return found;
 }

@@ -229,8 +229,7 @@ void Shard::cancel(Cancelled& tally) noexcept {
 /// The keeper cannot be asked, so nothing is cancelled.
 void Shard::count_pending(Cancelled& tally) const noexcept {
   for_each_pending([&](const Request& each) {
-    if (each.fildes != tally.fildes || (tally.block != nullptr && each.block != tally.block))
-      return;
+    if (!each.concerns(tally.fildes, tally.block)) return;
     if (each.stage.load(std::memory_order_relaxed) != Stage::pending) return;
     if (library_.direct().has(each)) return;
     ++tally.found;

@@ -151,8 +151,7 @@ Request* make_request(aiocb& block, const Transfer& transfer, std::size_t moved,
                       const Notification& note, Group* group) noexcept {
   Request* const request = take_request();
   if (request == nullptr) return nullptr;
-  request->block = &block;
-  request->fildes = transfer.fildes;
+  request->set_target(block, transfer.fildes);
   request->action = transfer.action;
   request->data = transfer.data;
   request->size = transfer.size;

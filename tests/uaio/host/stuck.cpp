@@ -123,6 +123,6 @@ HOST_CASE(idle_streams_hold_up_no_other, "kinds of files") {
   aiocb sync = host::request(file, nullptr, 0);
   CHECK(aio_write(&write) == 0 && aio_fsync(O_SYNC, &sync) == 0);
   CHECK(host::finish(sync) == 0 && host::finish(write) == static_cast<ssize_t>(text.size()));
-  CHECK(::write(idle.in(), bytes, std::size(bytes)) == std::size(bytes));
+  CHECK(::write(idle.in(), text.data(), std::size(bytes)) == std::size(bytes));
   for (aiocb& each : reads) CHECK(host::finish(each) == 1);
 }
