@@ -14,9 +14,11 @@ spared run, too.
 import argparse
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -46,6 +48,40 @@ def threads(process):
     return ", ".join(said)
 
 
+class Programs:
+    """The programs that run, each with a process group: a case may have children of its own."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._running = set()
+        self._over = False
+
+    def start(self, command, environment):
+        with self._lock:
+            if self._over:
+                raise RuntimeError("this run was ended from outside")
+            process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True,
+                                       start_new_session=True)
+            self._running.add(process)
+            return process
+
+    def forget(self, process):
+        with self._lock:
+            self._running.remove(process)
+
+    def end(self, number, _frame):
+        """The handler of signals that end this run: leaves no program behind."""
+        with self._lock:
+            self._over = True
+            for each in self._running:
+                if each.returncode is None:
+                    os.killpg(each.pid, signal.SIGKILL)
+        sys.exit(128 + number)
+
+
+PROGRAMS = Programs()
+
+
 def run(program, case, folder, preload, options, extra):
     seconds = SECONDS["uaio" if preload else "system"]
     # One event within a case gets half of that time, so that the case can name the event before it
@@ -60,15 +96,16 @@ def run(program, case, folder, preload, options, extra):
         environment["LD_PRELOAD"] = preload
     if options:
         environment["UAIO"] = options
-    process = subprocess.Popen([program, case], env=environment, stdout=subprocess.PIPE, text=True,
-                               start_new_session=True)
+    process = PROGRAMS.start([program, case], environment)
     try:
         output = process.communicate(timeout=seconds)[0]
     except subprocess.TimeoutExpired:
         where = threads(process.pid)
-        os.killpg(process.pid, 9)
+        os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         return f"hangs after {seconds:g} s: {where}"
+    finally:
+        PROGRAMS.forget(process)
     if process.returncode < 0:
         return f"ends by signal {-process.returncode}"
     lines = output.strip().splitlines()
@@ -145,6 +182,8 @@ def main():
             print(f"skipped: {case}: {reason}")
     answers = {"system": {}, "uaio": {}}
     failures = []
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, PROGRAMS.end)
     with ThreadPoolExecutor(arguments.jobs) as pool:
         runs = pool.map(lambda case: run_on_both(case, arguments), cases)
         for case, (seconds, system, ours) in zip(cases, runs):

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "block.hpp"
 #include "library.hpp"
@@ -28,6 +29,18 @@ bool is_done(const aiocb& block) noexcept {
 
 bool is_time(const timespec& time) noexcept {
   return time.tv_nsec >= 0 && time.tv_nsec < 1'000'000'000;
+}
+
+/// What aio_init allocates at most. A program may ask for any number.
+constexpr int reserved_max = 1 << 14;
+
+/// The end of a wait that begins now. A time that is too large for the clock never comes.
+timespec end_of(const timespec& timeout) noexcept {
+  constexpr auto seconds_max = std::numeric_limits<time_t>::max();
+  const timespec now = monotonic_now();
+  if (timeout.tv_sec < 0) return now;
+  if (timeout.tv_sec >= seconds_max - now.tv_sec) return {seconds_max, 0};
+  return after(now, timeout);
 }
 
 }  // namespace
@@ -158,7 +171,7 @@ int suspend(const aiocb* const list[], int count, const timespec* timeout) {
   if (done()) return 0;
   Library& library = Library::get();
   timespec until{};
-  if (timeout != nullptr) until = after(monotonic_now(), *timeout);
+  if (timeout != nullptr) until = end_of(*timeout);
   const int answer = library.wait(done, timeout != nullptr ? &until : nullptr);
   return answer == 0 ? 0 : fail(answer);
 }
@@ -168,7 +181,7 @@ ssize_t wait_complete(aiocb** block, const timespec* timeout) {
   if (timeout != nullptr && !is_time(*timeout)) return fail(EINVAL);
   Library& library = Library::get();
   timespec until{};
-  if (timeout != nullptr) until = after(monotonic_now(), *timeout);
+  if (timeout != nullptr) until = end_of(*timeout);
   for (;;) {
     library.look();
     int error = 0;
@@ -216,7 +229,7 @@ int cancel(int fildes, aiocb* block) {
 void initialise(const aioinit* parameters) {
   Library::get();
   if (parameters == nullptr) return;
-  reserve_requests(static_cast<std::size_t>(std::clamp(parameters->aio_num, 0, 1 << 20)));
+  reserve_requests(static_cast<std::size_t>(std::clamp(parameters->aio_num, 0, reserved_max)));
 }
 
 }  // namespace uaio

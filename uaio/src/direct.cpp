@@ -352,14 +352,16 @@ bool Direct::all_complete_below(std::uint64_t number, const Shard& shard) const 
   return all;
 }
 
+bool Direct::has(const Request& request) noexcept {
+  return is_direct(request) && request.handed_to.load(std::memory_order_relaxed) == nullptr;
+}
+
 std::size_t Direct::count(int fildes, const aiocb* block) const noexcept {
   std::size_t found = 0;
   if (!busy()) return found;
   for_each_pending([&](const Request& each) {
-    if (!is_direct(each) || each.fildes != fildes) return;
-    if (each.handed_to.load(std::memory_order_relaxed) != nullptr) return;
-    if (each.stage.load(std::memory_order_relaxed) != Stage::pending) return;
-    if (block == nullptr || each.block == block) ++found;
+    if (!has(each) || !each.concerns(fildes, block)) return;
+    if (each.stage.load(std::memory_order_relaxed) == Stage::pending) ++found;
   });
   return found;
 }

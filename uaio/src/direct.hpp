@@ -78,6 +78,8 @@ class Direct {
   [[nodiscard]] bool all_complete_below(std::uint64_t number, const Shard& shard) const noexcept;
   /// Its shard has it, or will not get it: it is no longer a direct request. False: it was not one.
   bool take_back(Request& request) noexcept;
+  /// It is a direct request, and not handed on to a shard.
+  [[nodiscard]] static bool has(const Request& request) noexcept;
   /// How many are pending of this descriptor, or of this aiocb alone.
   [[nodiscard]] std::size_t count(int fildes, const aiocb* block) const noexcept;
 

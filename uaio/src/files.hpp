@@ -20,8 +20,8 @@
 
 namespace uaio {
 
-/// Datagrams of one direction: one request after the other, because engines do not guarantee their
-/// order.
+/// Datagrams of one direction, or appends (mode=single): one request after the other, because
+/// engines do not guarantee the order.
 struct Line {
   Request* at_work = nullptr;
   Request* first = nullptr;  // those that wait for it, by run_next, in order of starts

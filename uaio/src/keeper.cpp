@@ -219,11 +219,22 @@ void Shard::cancel(Cancelled& tally) noexcept {
   tally.answered.store(0, std::memory_order_release);  // publishes all that the keeper reads
   if (send(&tally, a_cancel, -1) != 0) {
     outstanding_.fetch_sub(1, std::memory_order_acq_rel);
-    return;
+    return count_pending(tally);
   }
   while (tally.answered.load(std::memory_order_acquire) == 0) {
     futex_wait(tally.answered, 0, nullptr);
   }
+}
+
+/// The keeper cannot be asked, so nothing is cancelled.
+void Shard::count_pending(Cancelled& tally) const noexcept {
+  for_each_pending([&](const Request& each) {
+    if (!each.concerns(tally.fildes, tally.block)) return;
+    if (each.stage.load(std::memory_order_relaxed) != Stage::pending) return;
+    if (library_.direct().has(each)) return;
+    ++tally.found;
+    ++tally.pending;
+  });
 }
 
 // A request that waits for a peer ends as soon as the kernel sees the cancel. A request that a

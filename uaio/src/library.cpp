@@ -68,6 +68,12 @@ Restart restart_of_handlers() noexcept {
   return others ? Restart::none : Restart::all;
 }
 
+/// By number: libc's function is a cancellation point.
+void write_error(const char* line, int length, std::size_t room) noexcept {
+  const std::size_t size = std::min(room - 1, static_cast<std::size_t>(std::max(length, 0)));
+  static_cast<void>(::syscall(SYS_write, STDERR_FILENO, line, size));
+}
+
 bool has_handlers() noexcept { return restart_of_handlers() != Restart::all; }
 
 // Initialised at load time: the first use may be in a signal handler that has interrupted malloc.
@@ -476,15 +482,14 @@ void Library::trace(const char* what, const void* block, long first, long second
   char line[160];
   const int length = ::snprintf(line, sizeof(line), "uaio[%d]: %s %p %ld %ld\n", ::getpid(), what,
                                 block, first, second);
-  if (length > 0 && ::write(STDERR_FILENO, line, static_cast<std::size_t>(length)) < 0) return;
+  write_error(line, length, sizeof(line));
 }
 
 void Library::complain(const char* text, int number) const noexcept {
   char line[512];
   const int length = number != 0 ? ::snprintf(line, sizeof(line), "uaio: %s%d\n", text, number)
                                  : ::snprintf(line, sizeof(line), "uaio: %s\n", text);
-  const auto size = std::min(sizeof(line) - 1, static_cast<std::size_t>(std::max(length, 0)));
-  if (::write(STDERR_FILENO, line, size) < 0) return;
+  write_error(line, length, sizeof(line));
 }
 
 void Library::at_exit() {

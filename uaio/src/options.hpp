@@ -20,8 +20,9 @@ struct Options {
   std::string wait;             ///< emulated: select, poll, epoll, ...
   Mode mode = Mode::automatic;
   std::uint32_t threads = 1;  ///< keepers, among which files are distributed
-  /// Requests in an engine at once; others wait by priority. If it is set, direct transfers go to
-  /// the engine, too, so that the kernel does not order them.
+  /// Requests of files in an engine at once; others wait by priority. If it is set, it also bounds
+  /// requests of streams, and direct transfers go to the engine, too, so that the kernel does not
+  /// order them.
   std::uint32_t depth = 1'024;
   bool depth_is_given = false;
   std::size_t inline_read = 1U << 20;   ///< the largest cached read that the caller carries out

@@ -104,8 +104,7 @@ void give_request(Request& request) noexcept {
 Request* take_twin(const Request& request) noexcept {
   Request* const twin = take_request();
   if (twin == nullptr) return nullptr;
-  twin->block = request.block;
-  twin->fildes = request.fildes;
+  twin->set_target(*request.block, request.fildes);
   twin->action = request.action;
   twin->data = request.data;
   twin->size = request.size;

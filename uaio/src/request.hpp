@@ -135,6 +135,18 @@ struct Request {
   Request* run_next = nullptr;
   Request* next = nullptr;
   Group list;  // of one that is taken only for this
+
+  void set_target(aiocb& its_block, int its_number) noexcept {
+    std::atomic_ref{block}.store(&its_block, std::memory_order_relaxed);
+    std::atomic_ref{fildes}.store(its_number, std::memory_order_relaxed);
+  }
+  /// Of this descriptor, or this aiocb alone. Atomic, as in a snapshot (for_each_pending).
+  [[nodiscard]] bool concerns(int its_number, const aiocb* its_block) const noexcept {
+    auto& self = const_cast<Request&>(*this);
+    return std::atomic_ref{self.fildes}.load(std::memory_order_relaxed) == its_number &&
+           (its_block == nullptr ||
+            std::atomic_ref{self.block}.load(std::memory_order_relaxed) == its_block);
+  }
 };
 
 /// Takes one from the free list; null when there is no memory. Any thread, and signal handlers.

@@ -105,10 +105,29 @@ int error_of_listener(const Request& request, const struct stat& status) noexcep
   return ::recv(native, &nothing, sizeof(nothing), MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
-/// read() or write() of no bytes. They wait for nothing, but some files answer with an error, which
-/// an engine would not meet. False: it is an empty datagram, and has to wait.
+/// A nameless file of the kernel: an eventfd, a timerfd, a signalfd, an epoll set.
+bool is_nameless(const struct stat& status) noexcept { return (status.st_mode & S_IFMT) == 0; }
+
+/// A file that makes its readers wait for data, such as /proc/kmsg, says so. Files on a disk are
+/// always ready.
+bool is_unready(const Request& request) noexcept {
+  const short event = reads(request.action) ? POLLIN : POLLOUT;
+  pollfd state{request.descriptor->native, event, 0};
+  return !request.descriptor->on_disk && !syncs(request.action) && ::poll(&state, 1, 0) == 0;
+}
+
+/// A read of no bytes may wait all the same: inotify and /dev/kmsg wait for an event, and a
+/// terminal for its other readers.
+bool may_wait_for_nothing(const Request& request, const struct stat& status) noexcept {
+  return reads(request.action) && (S_ISCHR(status.st_mode) || is_nameless(status) ||
+                                   (S_ISREG(status.st_mode) && is_unready(request)));
+}
+
+/// read() or write() of no bytes. Some files answer with an error, which an engine would not meet.
+/// False: it is an empty datagram, which has to wait, or the call might wait.
 bool moves_nothing(const Request& request, const struct stat& status, ssize_t& moved) noexcept {
   if (syncs(request.action) || is_vectored(request.action) || request.size != 0) return false;
+  if (may_wait_for_nothing(request, status)) return false;
   const int native = request.descriptor->native;
   if (reads(request.action)) {
     moved = ::read(native, request.data, 0);
@@ -146,9 +165,6 @@ int tenths_of_wait(const Request& request) noexcept {
   return modes.c_cc[VTIME];
 }
 
-/// A nameless file of the kernel: an eventfd, a timerfd, a signalfd, an epoll set.
-bool is_nameless(const struct stat& status) noexcept { return (status.st_mode & S_IFMT) == 0; }
-
 struct Buffers {
   explicit Buffers(const Request& request) noexcept
       : whole{request.data, request.size},
@@ -161,22 +177,19 @@ struct Buffers {
 
 /// Whether the call returns without waiting, with the result in `moved` and errno. A read of too
 /// few bytes, or of an unreadable file, fails at once; readiness, which an engine may wait for,
-/// does not show this. False also if the kernel cannot tell.
+/// does not show this. False also if the kernel cannot tell. preadv2 of no bytes checks nothing;
+/// one byte is too few for an eventfd, a timerfd and a signalfd.
 bool answers_at_once(const Request& request, ssize_t& moved) noexcept {
   const Buffers buffers{request};
+  char byte = 0;
+  const iovec too_few{&byte, 1};
+  const iovec* const list = request.size == 0 ? &too_few : buffers.list;
   const int native = request.descriptor->native;
-  moved = reads(request.action) ? ::preadv2(native, buffers.list, buffers.count, -1, RWF_NOWAIT)
-                                : ::pwritev2(native, buffers.list, buffers.count, -1, RWF_NOWAIT);
+  moved = reads(request.action)
+              ? ::preadv2(native, list, std::max(buffers.count, 1), -1, RWF_NOWAIT)
+              : ::pwritev2(native, buffers.list, buffers.count, -1, RWF_NOWAIT);
   return moved >= 0 || (errno != EAGAIN && errno != EOPNOTSUPP && errno != ENOSYS &&
                         errno != EPERM && errno != EINTR);
-}
-
-/// A file that makes its readers wait for data, such as /proc/kmsg, says so. Files on a disk are
-/// always ready.
-bool is_unready(const Request& request) noexcept {
-  const short event = reads(request.action) ? POLLIN : POLLOUT;
-  pollfd state{request.descriptor->native, event, 0};
-  return !request.descriptor->on_disk && !syncs(request.action) && ::poll(&state, 1, 0) == 0;
 }
 
 /// Whether the call returns now although the file is not ready, which an engine may wait for.
@@ -200,11 +213,14 @@ ssize_t move_now(const Request& request) noexcept {
   return ::writev(native, buffers.list, buffers.count);  // such a file has no places
 }
 
+bool appends(const Request& request) noexcept {
+  return writes(request.action) && (request.descriptor->flags & O_APPEND) != 0;
+}
+
 /// The timer's handler carries it out itself. It may have interrupted malloc, and an engine may
-/// allocate when it starts a transfer of a file. Appends stay in their order at the engine.
+/// allocate when it starts a transfer of a file. No other append is at the engine (line_of).
 bool fits_the_timer(const Request& request) noexcept {
-  const bool appends = writes(request.action) && (request.descriptor->flags & O_APPEND) != 0;
-  return request.descriptor->kind == baton::HandleKind::file && !appends && !is_unready(request);
+  return request.descriptor->kind == baton::HandleKind::file && !is_unready(request);
 }
 
 /// The write would raise SIGXFSZ.
@@ -311,7 +327,10 @@ void Shard::launch(Request& request) noexcept {
     }
     line->at_work = &request;
   }
-  if (in_flight_ < depth_ && queued_ == 0 && !lost_) {
+  const bool has_room = is_bounded(request)
+                            ? bounded_ < depth_ && queued_ == 0
+                            : in_flight_ < in_flight_max && streams_.first == nullptr;
+  if (has_room && !lost_) {
     submit(request);
   } else {
     queue(request);
@@ -319,11 +338,14 @@ void Shard::launch(Request& request) noexcept {
   }
 }
 
-/// Null: the engine keeps the order, or the order does not matter.
-Line* Shard::line_of(const Request& request) noexcept {
+/// Null: the engine keeps the order, or the order does not matter. Appends have a line where the
+/// timer's handler may carry out the next one.
+Line* Shard::line_of(const Request& request) const noexcept {
   const Descriptor& descriptor = *request.descriptor;
-  if (descriptor.kind != baton::HandleKind::datagram_socket || syncs(request.action))
-    return nullptr;
+  const bool is_datagram =
+      descriptor.kind == baton::HandleKind::datagram_socket && !syncs(request.action);
+  const bool is_append = single_ && descriptor.kind == baton::HandleKind::file && appends(request);
+  if (!is_datagram && !is_append) return nullptr;
   return reads(request.action) ? &descriptor.inode->reads : &descriptor.inode->writes;
 }
 
@@ -336,13 +358,25 @@ void Shard::leave_line(Line& line) noexcept {
   look_again_ = true;
 }
 
+/// A request of a stream may wait for its peer for ever, and takes no place from others. In
+/// mode=single it never waits for the timer's handler: the engine may allocate when it starts the
+/// first one of a stream.
+bool Shard::is_bounded(const Request& request) const noexcept {
+  return request.descriptor->kind == baton::HandleKind::file ||
+         (library_.options().depth_is_given && !single_);
+}
+
+Shard::RunQueue& Shard::row_of(const Request& request) noexcept {
+  return is_bounded(request) ? run_[std::clamp(request.priority, 0, priorities - 1)] : streams_;
+}
+
 // After all requests of the same priority: aio_reqprio lowers it.
 void Shard::queue(Request& request) noexcept {
-  RunQueue& row = run_[std::clamp(request.priority, 0, priorities - 1)];
+  RunQueue& row = row_of(request);
   request.run_next = nullptr;
   (row.first == nullptr ? row.first : row.last->run_next) = &request;
   row.last = &request;
-  ++queued_;
+  if (is_bounded(request)) ++queued_;
 }
 
 namespace {
@@ -366,10 +400,10 @@ bool unlink_from(Request*& head, const Request& request, Request*& before) noexc
 /// Removes it from whichever list it waits in.
 void Shard::unqueue(Request& request) noexcept {
   Request* before = nullptr;
-  RunQueue& row = run_[std::clamp(request.priority, 0, priorities - 1)];
+  RunQueue& row = row_of(request);
   if (unlink_from(row.first, request, before)) {
     if (row.last == &request) row.last = before;
-    --queued_;
+    if (is_bounded(request)) --queued_;
     return;
   }
   if (Line* const line = line_of(request); line && unlink_from(line->first, request, before)) {
@@ -381,8 +415,13 @@ void Shard::unqueue(Request& request) noexcept {
 }
 
 void Shard::start_waiting() noexcept {
+  while (streams_.first != nullptr && in_flight_ < in_flight_max && !lost_) {
+    Request& request = *streams_.first;
+    streams_.first = request.run_next;
+    submit(request);
+  }
   for (RunQueue& row : run_) {
-    while (row.first != nullptr && in_flight_ < depth_ && !lost_) {
+    while (row.first != nullptr && bounded_ < depth_ && !lost_) {
       Request& request = *row.first;
       row.first = request.run_next;
       --queued_;
@@ -395,10 +434,10 @@ void Shard::submit(Request& request) noexcept {
   if (in_timer() && fits_the_timer(request)) return do_here(request);
   if (!ensure_handle(*request.descriptor)) return finish(request, EAGAIN, -1);
   request.started = true;
-  ++in_flight_;
+  count_in_engine(request, 1);
   fill(request);
   if (const std::error_code error = proactor_->start(request.operation)) {
-    --in_flight_;
+    count_in_engine(request, -1);
     library_.complain("an engine does not take a request: ", error.value());
     finish(request, EIO, -1);
     look_again_ = true;
@@ -406,6 +445,11 @@ void Shard::submit(Request& request) noexcept {
   }
   // Already completed by the engine: waits for delivery.
   if (request.operation.state() == baton::OperationState::result_ready) look_again_ = true;
+}
+
+void Shard::count_in_engine(const Request& request, int more) noexcept {
+  in_flight_ += static_cast<std::uint32_t>(more);
+  if (is_bounded(request)) bounded_ += static_cast<std::uint32_t>(more);
 }
 
 /// The caller waits for the device.
@@ -430,7 +474,7 @@ void Shard::fill(Request& request) noexcept {
   const OperationKind kind = kind_of(request);
   std::uint16_t flags = 0;
   if (kind == OperationKind::write_stream) flags |= Operation::exactly;
-  if (kind == OperationKind::write_file && (request.descriptor->flags & O_APPEND) != 0) {
+  if (kind == OperationKind::write_file && appends(request)) {
     flags |= Operation::append;
   }
   if (request.action == Action::data_sync) flags |= Operation::data_only;
@@ -465,7 +509,7 @@ void Shard::fill(Request& request) noexcept {
 void Shard::completed(Operation& operation) {
   auto& request = *static_cast<Request*>(operation.context());
   Shard& self = *request.shard;
-  --self.in_flight_;
+  self.count_in_engine(request, -1);
   // A request that is being cancelled is not repeated.
   if (self.ended_by_loss(operation) && is_repeatable(operation) && request.tally == nullptr) {
     request.started = false;
@@ -643,7 +687,8 @@ void Shard::after_fork_in_child() noexcept {
   static_cast<void>(files_.release());
   static_cast<void>(connections_.release());
   for (RunQueue& row : run_) row = {};
-  queued_ = in_flight_ = 0;
+  streams_ = {};
+  queued_ = in_flight_ = bounded_ = 0;
   after_direct_ = nullptr;
   collecting_ = false;
   outstanding_.store(0, std::memory_order_relaxed);

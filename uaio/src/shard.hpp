@@ -92,6 +92,8 @@ class Shard {
     baton::Handle* handle = nullptr;
     int native = -1;
   };
+  // Requests of streams leave room for those of files (limits::operations_max).
+  static constexpr std::uint32_t in_flight_max = 1U << 19;
   static constexpr int priorities = 21;  // 0 to sysconf(_SC_AIO_PRIO_DELTA_MAX)
   /// In the order of starts, by run_next.
   struct RunQueue {
@@ -103,6 +105,7 @@ class Shard {
   int ensure_drive() noexcept;
   int send(void* pointer, unsigned kind, int fildes) noexcept;
   int post_as_caller(Request& request) noexcept;
+  void count_pending(Cancelled& tally) const noexcept;
   void cancel_as_caller(Cancelled& tally) noexcept;
   int open(bool keeper) noexcept;
 
@@ -129,8 +132,11 @@ class Shard {
   int start_in_turn(Request& request, int fildes, bool late) noexcept;
   bool ensure_handle(Descriptor& descriptor) noexcept;
   void launch(Request& request) noexcept;
-  static Line* line_of(const Request& request) noexcept;
+  [[nodiscard]] Line* line_of(const Request& request) const noexcept;
   void leave_line(Line& line) noexcept;
+  [[nodiscard]] bool is_bounded(const Request& request) const noexcept;
+  RunQueue& row_of(const Request& request) noexcept;
+  void count_in_engine(const Request& request, int more) noexcept;
   void queue(Request& request) noexcept;
   void unqueue(Request& request) noexcept;
   void start_waiting() noexcept;
@@ -162,10 +168,12 @@ class Shard {
   std::unique_ptr<Files> files_;
   std::unique_ptr<Inlet> connections_;
   RunQueue run_[priorities];
-  std::uint32_t queued_ = 0;
+  std::uint32_t queued_ = 0;         // in those
+  RunQueue streams_;                 // of streams that the depth does not bound
   Request* after_direct_ = nullptr;  // syncs that wait for direct requests, by run_next
   std::uint64_t number_ = 0;
   std::uint32_t in_flight_ = 0;
+  std::uint32_t bounded_ = 0;  // of those, how many the depth bounds
   bool collecting_ = false;
   bool look_again_ = false;
   bool retiring_ = false;  // the keeper ends: its proactor is being closed

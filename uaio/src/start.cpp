@@ -151,8 +151,7 @@ Request* make_request(aiocb& block, const Transfer& transfer, std::size_t moved,
                       const Notification& note, Group* group) noexcept {
   Request* const request = take_request();
   if (request == nullptr) return nullptr;
-  request->block = &block;
-  request->fildes = transfer.fildes;
+  request->set_target(block, transfer.fildes);
   request->action = transfer.action;
   request->data = transfer.data;
   request->size = transfer.size;
@@ -404,6 +403,8 @@ int flush(Batch& batch) noexcept {
   const std::size_t refused = submit(batch, watched);
   for (std::size_t i = refused; i < batch.count; ++i) library.count(Library::direct_starts);
   batch.count = 0;
+  if (refused == 0) return batch.error;
+  const NoCancel no_cancel;
   for (std::size_t i = 0; i < refused; ++i) {
     Request& request = *batch.requests[i];
     if (const AtOnce done = look_again_at(request); done.answer != AtOnce::Answer::engine) {

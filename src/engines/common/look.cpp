@@ -65,8 +65,8 @@ bool waits_for_data(const os::System& system, const Handle& file, std::uint32_t 
 }
 
 bool tells_of_a_set_clock(const os::System& system, NativeHandle fd) noexcept {
-  char path[32];
-  static_cast<void>(std::snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd));
+  char path[40];
+  static_cast<void>(std::snprintf(path, sizeof(path), "/proc/thread-self/fdinfo/%d", fd));
   const int info = system.open(path, O_RDONLY | O_CLOEXEC, 0);
   if (info < 0) return false;
   char text[512];

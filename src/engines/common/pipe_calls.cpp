@@ -1,10 +1,10 @@
 // Owned pipes are non-blocking. A borrowed pipe may be blocking, and keeps its mode. It is read
 // with RWF_NOWAIT where the kernel supports that (pipes: Linux 6.5), and otherwise after a poll. It
 // is written after a poll, at most PIPE_BUF bytes at a time: a writable pipe has room for that
-// much. A terminal is writable as soon as one byte fits and may block for the others. So each write
-// opens it anew in non-blocking mode, or writes one byte if it cannot. Another process may act
-// between poll and call; then the call blocks. That takes another reader or writer of the same
-// pipe.
+// much. A terminal is writable as soon as one byte fits and may block for the others. It is
+// readable at its first character and may wait for others (VMIN, VTIME). So each call opens it anew
+// in non-blocking mode; if it cannot, it writes one byte. Another process may act between poll and
+// call; then the call blocks. That takes another reader or writer of the same pipe.
 //
 // SIGPIPE: RWF_NOSIGNAL (Linux 6.18). On older kernels the signal is blocked in this thread around
 // the write, and a SIGPIPE that the write has raised is consumed.
@@ -52,9 +52,18 @@ ssize_t PipeCalls::read(const Handle& handle, iovec* pieces, std::size_t count) 
       errno = EAGAIN;
       return -1;
     }
+    if (handle.is_terminal()) return read_terminal(fd, pieces, number);
   }
   if (count == 1) return system_.read(fd, pieces[0].iov_base, pieces[0].iov_len);
   return system_.readv(fd, pieces, number);
+}
+
+ssize_t PipeCalls::read_terminal(NativeHandle fd, const iovec* pieces, int count) noexcept {
+  const int again = open_again(fd, O_RDONLY);
+  if (again < 0) return system_.readv(fd, pieces, count);
+  const ssize_t moved = system_.readv(again, pieces, count);
+  close_again(again);
+  return moved;
 }
 
 ssize_t PipeCalls::write(const Handle& handle, iovec* pieces, std::size_t count) noexcept {
@@ -68,12 +77,10 @@ ssize_t PipeCalls::write(const Handle& handle, iovec* pieces, std::size_t count)
       return -1;
     }
     if (handle.is_terminal()) {
-      const int fd = open_again(handle.native());
+      const int fd = open_again(handle.native(), O_WRONLY);
       if (fd >= 0) {
         const ssize_t moved = write_without_signal(fd, pieces, count);
-        const int error = errno;
-        static_cast<void>(system_.close(fd));
-        errno = error;
+        close_again(fd);
         return moved;
       }
     }
@@ -97,12 +104,19 @@ ssize_t PipeCalls::write(const Handle& handle, iovec* pieces, std::size_t count)
 // Opening a descriptor anew makes another open file description of the same device, with a mode of
 // its own. For a master (5, 2: /dev/ptmx) it would create a new pseudo-terminal. Without /proc the
 // open fails.
-int PipeCalls::open_again(NativeHandle fd) noexcept {
+int PipeCalls::open_again(NativeHandle fd, int access) noexcept {
   struct stat status{};
   if (system_.fstat(fd, &status) != 0 || status.st_rdev == makedev(5, 2)) return -1;
-  char path[32];
-  static_cast<void>(std::snprintf(path, sizeof(path), "/proc/self/fd/%d", fd));
-  return system_.open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+  char path[40];
+  static_cast<void>(std::snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd));
+  return system_.open(path, access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+}
+
+/// Leaves errno alone.
+void PipeCalls::close_again(NativeHandle fd) noexcept {
+  const int error = errno;
+  static_cast<void>(system_.close(fd));
+  errno = error;
 }
 
 ssize_t PipeCalls::write_without_signal(NativeHandle fd, const iovec* pieces,

@@ -24,7 +24,9 @@ class PipeCalls {
   ssize_t write(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
 
  private:
-  int open_again(NativeHandle fd) noexcept;
+  ssize_t read_terminal(NativeHandle fd, const iovec* pieces, int count) noexcept;
+  int open_again(NativeHandle fd, int access) noexcept;
+  void close_again(NativeHandle fd) noexcept;
   ssize_t write_without_signal(NativeHandle fd, const iovec* pieces, std::size_t count) noexcept;
 
   const os::System& system_;

@@ -229,14 +229,13 @@ HOST_CASE(handlers_leave_waits_by_a_jump, "signals") {
     CHECK(::write(pipe.in(), "j", 1) == 1 && host::finish(read) == 1);
   }
 }
-// It may have interrupted malloc. Only mode=single has it.
-HOST_CASE(handler_of_the_timer_allocates_nothing, "signals") {
-  static void (*of_the_library)(int);
-  static std::atomic<bool> allocates{false};
-  Pipe pipe;
-  char byte = 0;
-  aiocb first = host::request(pipe.out(), &byte, 1);
-  CHECK(aio_read(&first) == 0);  // starts the timer
+namespace {
+
+void (*of_the_library)(int);
+std::atomic<bool> allocates{false};
+
+/// From now on the timer's handler is watched. Only mode=single has it, from its first request on.
+void watch_the_timer() {
   const int timer = SIGRTMAX - 2;
   struct sigaction action{};
   CHECK(::sigaction(timer, nullptr, &action) == 0);
@@ -247,27 +246,87 @@ HOST_CASE(handler_of_the_timer_allocates_nothing, "signals") {
     if (::mallinfo2().uordblks != before) allocates = true;
   };
   if (of_the_library != SIG_DFL) CHECK(::sigaction(timer, &action, nullptr) == 0);
-  // The reads end while nothing but the handler collects them, so that it starts the sync.
-  constexpr std::size_t size = 2U << 20;
-  constexpr std::size_t count = 8;
-  const int file = host::temporary(O_DIRECT, count * size);
+}
+
+/// Blocks SIGRTMIN, which ends the waits below: nothing but the handler collects meanwhile.
+sigset_t block_the_told() {
   sigset_t told;
   sigemptyset(&told);
   sigaddset(&told, SIGRTMIN);
   pthread_sigmask(SIG_BLOCK, &told, nullptr);
+  host::end_in_time();
+  return told;
+}
+
+void tell(aiocb& block) {
+  block.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+  block.aio_sigevent.sigev_signo = SIGRTMIN;
+}
+
+}  // namespace
+
+// It may have interrupted malloc.
+HOST_CASE(handler_of_the_timer_allocates_nothing, "signals") {
+  Pipe pipe;
+  char byte = 0;
+  aiocb first = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&first) == 0);
+  watch_the_timer();
+  // The handler starts the sync, behind the reads.
+  constexpr std::size_t size = 2U << 20;
+  constexpr std::size_t count = 8;
+  const int file = host::temporary(O_DIRECT, count * size);
+  const sigset_t told = block_the_told();
   std::vector<aiocb> reads;
   for (std::size_t i = 0; i < count; ++i) {
     reads.push_back(host::request(file, host::aligned(size), size, static_cast<off_t>(i * size)));
   }
   aiocb sync = host::request(file, nullptr, 0);
-  sync.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
-  sync.aio_sigevent.sigev_signo = SIGRTMIN;
+  tell(sync);
   for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
   CHECK(aio_fsync(O_SYNC, &sync) == 0);
-  host::end_in_time();
   while (::sigwaitinfo(&told, nullptr) != SIGRTMIN) CHECK(errno == EINTR);
   CHECK(host::finish(sync) == 0);
   for (aiocb& each : reads) CHECK(host::finish(each) == static_cast<ssize_t>(size));
   CHECK(!allocates);
   CHECK(::write(pipe.in(), "t", 1) == 1 && host::finish(first) == 1);
+}
+// With depth=1 the read is at the engine, and the appends wait for the handler.
+HOST_CASE(handler_of_the_timer_starts_what_waits, "signals") {
+  constexpr std::size_t size = 16U << 20;
+  constexpr std::size_t count = 40;
+  Pipe pipe;
+  char byte = 0;
+  aiocb first = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&first) == 0);
+  watch_the_timer();
+  const sigset_t told = block_the_told();
+  aiocb read = host::request(host::temporary(O_DIRECT, size), host::aligned(size), size);
+  CHECK(aio_read(&read) == 0);
+  std::vector<aiocb> waiting;
+  const int files[] = {host::temporary(O_APPEND), host::temporary(O_APPEND)};
+  for (std::size_t i = 0; i < count; ++i) {
+    waiting.push_back(host::request(files[i % 2], const_cast<char*>(&"0123456789"[i / 2 % 10]), 1));
+  }
+  std::vector<Pipe> others(count * 2);
+  std::vector<char> got(others.size());
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    CHECK(::write(others[i].in(), "w", 1) == 1);
+    waiting.push_back(host::request(others[i].out(), &got[i], 1));
+  }
+  for (std::size_t i = 0; i < waiting.size(); ++i) {
+    tell(waiting[i]);
+    CHECK((i < count ? aio_write : aio_read)(&waiting[i]) == 0);
+  }
+  for (std::size_t i = 0; i < waiting.size();) {
+    if (::sigwaitinfo(&told, nullptr) == SIGRTMIN) ++i;
+  }
+  for (aiocb& each : waiting) CHECK(host::finish(each) == 1);
+  CHECK(host::finish(read) == static_cast<ssize_t>(size));
+  CHECK(::write(pipe.in(), "t", 1) == 1 && host::finish(first) == 1);
+  for (const int file : files) {
+    char back[21] = {};
+    CHECK(::pread(file, back, 20, 0) == 20 && std::strcmp(back, "01234567890123456789") == 0);
+  }
+  CHECK(!allocates);
 }

@@ -104,6 +104,16 @@ void until(const std::function<bool()>& what) {
   while (!what()) ::nanosleep(&moment, nullptr);
 }
 
+bool sleeps(pid_t thread) {
+  char path[48];
+  std::snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+  std::FILE* const file = std::fopen(path, "r");
+  char line[128] = {};
+  static_cast<void>(std::fgets(line, sizeof(line), file));
+  std::fclose(file);
+  return std::strstr(line, ") S ") != nullptr;
+}
+
 bool is_alone() {
   std::FILE* const file = std::fopen("/proc/self/status", "r");
   bool alone = false;

@@ -81,6 +81,8 @@ ssize_t finish(aiocb& block);
 int in_child(const std::function<void()>& what);
 /// Waits until it is true.
 void until(const std::function<bool()>& what);
+/// This thread of the process waits in the kernel.
+bool sleeps(pid_t thread);
 /// This process has no thread besides the calling one.
 bool is_alone();
 

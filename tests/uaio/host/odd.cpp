@@ -426,7 +426,9 @@ HOST_CASE(time_outs_of_all_lengths, "signals") {
   aiocb read = host::request(pipe.out(), &byte, 1);
   CHECK(aio_read(&read) == 0);
   const aiocb* const list[] = {&read};
-  for (const timespec& none : {timespec{0, 0}, timespec{0, 1}}) {
+  constexpr time_t least = std::numeric_limits<time_t>::min();
+  for (const timespec& none :
+       {timespec{0, 0}, timespec{0, 1}, timespec{-1, 0}, timespec{least, 0}}) {
     CHECK(aio_suspend(list, 1, &none) == -1 && errno == EAGAIN);
   }
   for (const timespec& wrong : {timespec{0, -1}, timespec{0, 1'000'000'000}}) {
@@ -440,4 +442,36 @@ HOST_CASE(time_outs_of_all_lengths, "signals") {
   const timespec age{std::numeric_limits<time_t>::max() / 4, 999'999'999};
   CHECK(aio_suspend(list, 1, &age) == 0 && aio_error(&read) == 0);
   writer.join();
+}
+// Too large for the clock: the system's library does not wait at all. Neither is busy meanwhile.
+HOST_CASE(longest_time_out_sleeps, "signals") {
+  Pipe pipe;
+  char byte = 0;
+  aiocb read = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&read) == 0);
+  const aiocb* const list[] = {&read};
+  const pid_t me = ::gettid();
+  std::thread writer{[&] {
+    host::until([me] { return host::sleeps(me); });
+    CHECK(::write(pipe.in(), "t", 1) == 1);
+  }};
+  const timespec age{std::numeric_limits<time_t>::max(), 999'999'999};
+  CHECK(aio_suspend(list, 1, &age) == 0 || errno == EAGAIN);
+  writer.join();
+  CHECK(host::finish(read) == 1);
+}
+// They are hints, and this many requests may never come.
+HOST_CASE(large_hints_take_little_memory, "limits") {
+  aioinit hints{};
+  hints.aio_num = hints.aio_threads = 1 << 20;
+  rusage before{};
+  rusage after{};
+  ::getrusage(RUSAGE_SELF, &before);
+  aio_init(&hints);
+  ::getrusage(RUSAGE_SELF, &after);
+  CHECK(after.ru_maxrss - before.ru_maxrss < 128L << 10);  // KiB
+  Pipe pipe;
+  char byte = 0;
+  aiocb read = host::request(pipe.out(), &byte, 1);
+  CHECK(aio_read(&read) == 0 && ::write(pipe.in(), "h", 1) == 1 && host::finish(read) == 1);
 }

@@ -19,6 +19,7 @@ std::atomic<Submits> submits{Submits::to_the_kernel};
 /// The aiocb whose start is not over, and the answer to a cancel of it.
 aiocb* is_starting;
 int answer_to_cancel;
+std::atomic<bool> messages_are_refused{false};
 
 /// The kernel's struct aio_ring (fs/aio.c), and the held slots.
 struct Ring {
@@ -57,6 +58,10 @@ long our_syscall(long number, ...) {
   if (number == SYS_sendmsg && is_starting != nullptr) {
     aiocb& block = *std::exchange(is_starting, nullptr);
     if (aio_error(&block) == EINPROGRESS) answer_to_cancel = aio_cancel(block.aio_fildes, &block);
+  }
+  if (number == SYS_sendmsg && messages_are_refused) {
+    errno = EPERM;
+    return -1;
   }
   if (number == SYS_io_submit && submits == Submits::held) {
     ring = reinterpret_cast<Ring*>(a[0]);
@@ -104,4 +109,22 @@ HOST_CASE(cancel_while_a_request_is_started, "answers") {
     CHECK(answer_to_cancel == AIO_NOTCANCELED);
     CHECK(::write(pipe.in(), "s", 1) == 1 && host::finish(read) == 1);
   }
+}
+// It does not say that a request is over which is pending.
+HOST_CASE(cancel_that_cannot_be_sent, "filters") {
+  host::Pipe pipe;
+  host::Pipe other;
+  char bytes[2] = {};
+  aiocb read = host::request(pipe.out(), &bytes[0], 1);
+  aiocb waiting = host::request(other.out(), &bytes[1], 1);
+  CHECK(aio_read(&read) == 0 && aio_read(&waiting) == 0);
+  messages_are_refused = true;
+  const int of_the_number = aio_cancel(pipe.out(), nullptr);
+  const int of_the_block = aio_cancel(pipe.out(), &read);
+  messages_are_refused = false;
+  const bool is_pending = aio_error(&read) == EINPROGRESS;
+  CHECK(of_the_number == (is_pending ? AIO_NOTCANCELED : AIO_CANCELED));
+  CHECK(of_the_block == (is_pending ? AIO_NOTCANCELED : AIO_ALLDONE));
+  CHECK(::write(pipe.in(), "c", 1) == 1 && ::write(other.in(), "c", 1) == 1);
+  CHECK(host::finish(waiting) == 1 && host::finish(read) == (is_pending ? 1 : -1));
 }

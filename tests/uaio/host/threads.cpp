@@ -142,6 +142,20 @@ HOST_CASE(cancel_pending_at_a_direct_read, "cancellation") {
   is_no_cancellation_point([] { CHECK(aio_read(&global) == 0); });
   CHECK(host::finish(global) == 4'096);
 }
+// The number belonged to a file for direct writes before.
+HOST_CASE(cancel_pending_at_a_pipe_without_readers, "cancellation") {
+  static const int file = host::temporary(O_DIRECT, 4'096);
+  static void* const memory = host::aligned();
+  aiocb write = host::request(file, memory, 4'096);
+  CHECK(aio_write(&write) == 0 && host::finish(write) == 4'096);
+  int ends[2];
+  CHECK(::pipe2(ends, O_NONBLOCK) == 0 && ::close(ends[0]) == 0 && ::dup2(ends[1], file) == file);
+  is_no_cancellation_point([] {
+    global = host::request(file, memory, 4'096);
+    CHECK(aio_write(&global) == 0);
+  });
+  CHECK(host::finish(global) == -1 && errno == EPIPE);
+}
 HOST_CASE(cancel_pending_at_sync_and_cancel, "cancellation") {
   global = host::request(host::temporary(0, 4'096), nullptr, 0);
   is_no_cancellation_point([] {
