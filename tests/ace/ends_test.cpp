@@ -467,8 +467,10 @@ class Exiting final : public ACE_Handler {
   const bool exits_;
 };
 
-/// libACE owns the singleton, and deletes it while a thread is in its event loop.
-void end_with_the_singleton(bool in_handler) {
+enum class From : std::uint8_t { alone, beside_a_loop, in_a_handler };
+
+/// libACE owns the singleton, and deletes it while a thread may be in its event loop.
+void end_with_the_singleton(From where) {
   ACE_Proactor::instance(new ACE_Proactor(new Proactor, true), true);
   ACE_Proactor& proactor = *ACE_Proactor::instance();
   // Not destroyed: exit() does not return to them.
@@ -478,22 +480,27 @@ void end_with_the_singleton(bool in_handler) {
   auto& reader = *new ACE_Asynch_Read_Stream;
   EXPECT_EQ(0, reader.open(late, sockets.first, nullptr, &proactor));
   EXPECT_EQ(0, reader.read(block, 8));
+  // Closing ACE's proactor before its timer thread has begun would wait for ever.
   auto& here = *new Exiting(false);
+  proactor.schedule_timer(here, nullptr, ACE_Time_Value::zero);
+  while (here.came.value() == 0) proactor.handle_events();
+  if (where == From::alone) std::exit(3);
   std::thread{[&proactor] {
     proactor.proactor_run_event_loop();
     ::_exit(10);  // from the loop of a proactor that is freed
   }}.detach();
   proactor.schedule_timer(here, nullptr, ACE_Time_Value::zero);
-  EXPECT_TRUE(here.came.reaches(1));
-  if (!in_handler) std::exit(3);
+  EXPECT_TRUE(here.came.reaches(2));
+  if (where == From::beside_a_loop) std::exit(3);
   proactor.schedule_timer(*new Exiting(true), nullptr, ACE_Time_Value::zero);
   proactor.proactor_run_event_loop();
 }
 
 TEST(EndOfTheProgram, LeavesTheSingletonAlone) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
-  EXPECT_EXIT(end_with_the_singleton(false), testing::ExitedWithCode(3), "");
-  EXPECT_EXIT(end_with_the_singleton(true), testing::ExitedWithCode(3), "");
+  for (const From where : {From::alone, From::beside_a_loop, From::in_a_handler}) {
+    EXPECT_EXIT(end_with_the_singleton(where), testing::ExitedWithCode(3), "");
+  }
 }
 #endif
 
