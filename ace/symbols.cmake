@@ -21,6 +21,7 @@ foreach(pair IN ITEMS "C1=_ZN[A-Za-z0-9_]*ACE_ProactorC1E[A-Za-z0-9_]+"
                       "D1=_ZN[A-Za-z0-9_]*ACE_ProactorD1Ev"
                       "LOOP=_ZN[A-Za-z0-9_]*ACE_Proactor23proactor_run_event_loopEPF[A-Za-z0-9_]+"
                       "TIMED_LOOP=_ZN[A-Za-z0-9_]*ACE_Proactor23[a-z_]+_loopER[A-Za-z0-9_]+"
+                      "CLOSE_SINGLETON=_ZN[A-Za-z0-9_]*ACE_Proactor15close_singletonEv"
                       "MAJOR=_ZN3ACE[A-Za-z0-9_]*major_version[A-Za-z0-9_]*"
                       "MINOR=_ZN3ACE[A-Za-z0-9_]*minor_version[A-Za-z0-9_]*"
                       "MICRO=_ZN3ACE[A-Za-z0-9_]*micro_version[A-Za-z0-9_]*")

@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <thread>
+
+#include "ending.hpp"
 
 namespace baton::ace {
 namespace {
@@ -17,12 +18,12 @@ thread_local Bridge::Attached* attachments = nullptr;
 /// How long the end of the program waits for handlers of other threads. ACE's own does not.
 constexpr std::chrono::seconds patience_at_end{1};
 
-bool program_ends() noexcept {
-  static std::atomic<bool> ends{false};
-  // Called after the destructors of libACE were registered, so it runs before them.
-  static const int registered = std::atexit([] { ends.store(true, std::memory_order_relaxed); });
-  static_cast<void>(registered);
-  return ends.load(std::memory_order_relaxed);
+/// The bridges that the end of the program has left alone. Static, so that leak checkers find them.
+constinit std::atomic<Bridge*> all_left_alone{nullptr};
+
+/// For a thread that would return to objects of ACE that are gone.
+[[noreturn]] void rest_until_the_end() noexcept {
+  for (;;) ::pause();
 }
 
 /// Programs raise their limit when they run already (ACE::set_handle_limit). Their threads are
@@ -87,7 +88,7 @@ Bridge::Bridge(Config config, const Options& options)
       descriptor_(shows_completions(*native_) ? native_->descriptor() : ACE_INVALID_HANDLE),
       descriptors_(*this, options.lazy),
       posted_(*this, native_->lanes()) {
-  static_cast<void>(program_ends());  // from now on it is known
+  expect_end(false);
 }
 
 Bridge::~Bridge() = default;
@@ -112,6 +113,7 @@ void Bridge::outlive_calls(std::shared_ptr<Bridge> bridge) noexcept {
   } else if (bridge->native_ != nullptr) {  // close has given up
     Bridge& left_alone = *bridge;
     left_alone.self_ = std::move(bridge);
+    left_alone.next_left_alone_ = all_left_alone.exchange(&left_alone);
   }
 }
 
@@ -154,6 +156,7 @@ void Bridge::Attached::end() noexcept {
 
 int Bridge::close() noexcept {
   closed_.store(true);
+  if (ace_ends()) return 0;  // no thread is woken, because it would return to what ACE frees next
   if (entries_of_this_thread() > 0) {
     native_->stop();
     return 0;
@@ -219,7 +222,10 @@ int Bridge::handle_events(Deadline deadline) {
     explicit Current(Call& now) noexcept { current_call = &now; }
     ~Current() { current_call = current_call->outer; }
   } const current{call};
-  return turn(call, deadline);
+  const int answer = turn(call, deadline);
+  if (closed_.load(std::memory_order_relaxed) && ace_ends()) [[unlikely]]
+    rest_until_the_end();
+  return answer;
 }
 
 // -- operations -----------------------------------------------------------------------------------

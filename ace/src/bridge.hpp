@@ -172,7 +172,8 @@ class Bridge {
   std::mutex closing_;  // one thread closes
   std::atomic<bool> closed_{false};
   std::atomic<std::uint32_t> entries_{0};
-  std::shared_ptr<Bridge> self_;  // only if threads are in it when the program ends
+  std::shared_ptr<Bridge> self_;  // only if the end of the program has left it alone
+  Bridge* next_left_alone_ = nullptr;
 };
 
 /// As application_specific_code of ACE's, which forgets the result of a handler that throws.

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "bridge.hpp"
+#include "ending.hpp"
 
 namespace baton::ace {
 namespace {
@@ -86,6 +87,7 @@ int Descriptors::start_lazily(Descriptor& descriptor, const Start& start) noexce
 }
 
 int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
+  expect_end(true);
   native::OpenFile file;
   if (const int error = native::look_at(start.fildes, file)) return error;
   if (file.directory) return EISDIR;

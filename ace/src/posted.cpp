@@ -4,6 +4,7 @@
 #include <new>
 
 #include "bridge.hpp"
+#include "ending.hpp"
 
 namespace baton::ace {
 
@@ -32,6 +33,7 @@ std::error_code Posted::send(Token& token) noexcept {
 }
 
 int Posted::push(ACE_POSIX_Asynch_Result& result) noexcept {
+  expect_end(true);
   const std::lock_guard guard{mutex_};
   try {
     results_.push_back(&result);

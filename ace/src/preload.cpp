@@ -4,8 +4,10 @@
 // through the dynamic linker, so that these here come first. The constructor gives ACE's own
 // another implementation; the destructor deletes it when ACE's timer thread has ended - ACE itself
 // deletes it before, and a timer that fires then meets freed memory. A thread in the event loop
-// drives until it leaves, so it is attached meanwhile. This library does not link libACE: preloaded
-// into a program without ACE it does nothing, and into one with another version it says so.
+// drives until it leaves, so it is attached meanwhile. libACE deletes its singleton at the end of
+// the program, when other threads may still be in the event loop, so that is left out. This library
+// does not link libACE: preloaded into a program without ACE it does nothing, and into one with
+// another version it says so.
 #include "preload.hpp"
 
 #include <dlfcn.h>
@@ -24,6 +26,7 @@ using Construct = void (*)(void* self, void* implementation, bool delete_it, voi
 using Destroy = void (*)(void* self);
 using Loop = int (*)(void* self, void* hook);
 using TimedLoop = int (*)(void* self, void* time, void* hook);
+using CloseSingleton = void (*)();
 using Number = unsigned (*)();
 
 template <class Function>
@@ -61,6 +64,7 @@ class Library {
   BatonAceAttach attach = nullptr;
   BatonAceDetach detach = nullptr;
   BatonAceDelete remove = nullptr;
+  BatonAceEnds ends = nullptr;
 
  private:
   Library() {
@@ -83,6 +87,7 @@ class Library {
     attach = reinterpret_cast<BatonAceAttach>(::dlsym(loaded, "baton_ace_attach"));
     detach = reinterpret_cast<BatonAceDetach>(::dlsym(loaded, "baton_ace_detach"));
     remove = reinterpret_cast<BatonAceDelete>(::dlsym(loaded, "baton_ace_delete"));
+    ends = reinterpret_cast<BatonAceEnds>(::dlsym(loaded, "baton_ace_ends"));
   }
 };
 
@@ -140,6 +145,15 @@ void destroy(Destroy original, void* self) {
   delete found;
 }
 
+/// True: libACE ends with the program, and what runs on ours stays until the process ends.
+bool are_left_alone() {
+  {
+    const std::lock_guard guard{mutex};
+    if (replaced == nullptr) return false;
+  }
+  return Library::instance().ends() != 0;
+}
+
 /// The calling thread is in the event loop of a proactor that runs on ours.
 class InLoop {
  public:
@@ -173,6 +187,7 @@ BATON_ACE_EXPORT void baton_ace_d1(void*) __asm__(BATON_ACE_D1);
 BATON_ACE_EXPORT void baton_ace_d2(void*) __asm__(BATON_ACE_D2);
 BATON_ACE_EXPORT int baton_ace_loop(void*, void*) __asm__(BATON_ACE_LOOP);
 BATON_ACE_EXPORT int baton_ace_timed_loop(void*, void*, void*) __asm__(BATON_ACE_TIMED_LOOP);
+BATON_ACE_EXPORT void baton_ace_close_singleton() __asm__(BATON_ACE_CLOSE_SINGLETON);
 
 void baton_ace_c1(void* self, void* given, bool delete_it, void* queue) {
   construct(next<Construct>(BATON_ACE_C1), self, given, delete_it, queue);
@@ -189,4 +204,7 @@ int baton_ace_loop(void* self, void* hook) {
 int baton_ace_timed_loop(void* self, void* time, void* hook) {
   const InLoop attached{self};
   return next<TimedLoop>(BATON_ACE_TIMED_LOOP)(self, time, hook);
+}
+void baton_ace_close_singleton() {
+  if (!are_left_alone()) next<CloseSingleton>(BATON_ACE_CLOSE_SINGLETON)();
 }

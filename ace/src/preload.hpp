@@ -19,5 +19,8 @@ using BatonAceMakeQueue = void* (*)();
 using BatonAceAttach = void* (*)(void* made);
 using BatonAceDetach = void (*)(void* attached);
 /// Deletes what baton_ace_replace and baton_ace_make_queue have made, and `given`; null is nothing.
+/// At the end of the program it leaves them, because threads may still be in the event loop.
 using BatonAceDelete = void (*)(void* made, void* given, void* queue);
+/// 1: the program ends, and libACE with it.
+using BatonAceEnds = int (*)();
 }

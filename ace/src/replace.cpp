@@ -2,15 +2,21 @@
 #include <ace/POSIX_Proactor.h>
 #include <ace/Version.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <new>
 #include <string>
+#include <thread>
 #include <typeinfo>
+#include <utility>
 
 #include "baton/ace/attachment.hpp"
 #include "baton/ace/proactor.hpp"
 #include "baton/ace/timer_queue.hpp"
+#include "ending.hpp"
 #include "preload.hpp"
 
 namespace {
@@ -30,6 +36,51 @@ void explain(baton::ace::Proactor& made, const baton::ace::Options& options) {
   std::fprintf(stderr, "baton-ace: ACE's Proactor runs on Baton (batch=%zu%s)\n%s\n", options.batch,
                options.lazy ? ", lazy" : "", text.c_str());
 }
+
+/// ACE's timer thread takes locks when it begins, and libACE deletes them when it ends. So exit()
+/// waits until it has begun: the queue is the first thing that it looks at then.
+class PreloadedQueue final : public baton::ace::TimerQueue {
+ public:
+  PreloadedQueue() {
+    static const int registered = std::atexit(await_all);
+    static_cast<void>(registered);
+    const std::lock_guard guard{mutex_of_all};
+    next_ = std::exchange(all, this);
+  }
+  ~PreloadedQueue() override {
+    const std::lock_guard guard{mutex_of_all};
+    PreloadedQueue** place = &all;
+    while (*place != this) place = &(*place)->next_;
+    *place = next_;
+  }
+  PreloadedQueue(const PreloadedQueue&) = delete;
+  PreloadedQueue& operator=(const PreloadedQueue&) = delete;
+
+  [[nodiscard]] bool is_empty() const override {
+    begun_.store(true, std::memory_order_relaxed);
+    return TimerQueue::is_empty();
+  }
+
+ private:
+  /// A thread that could not be made never begins, so this gives up.
+  static void await_all() {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{1};
+    const std::lock_guard guard{mutex_of_all};
+    for (const PreloadedQueue* each = all; each != nullptr; each = each->next_) {
+      while (!each->begun_.load(std::memory_order_relaxed) &&
+             std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(std::chrono::microseconds{100});
+      }
+    }
+  }
+
+  static std::mutex mutex_of_all;
+  static PreloadedQueue* all;
+  PreloadedQueue* next_ = nullptr;
+  mutable std::atomic<bool> begun_{false};
+};
+constinit std::mutex PreloadedQueue::mutex_of_all;
+constinit PreloadedQueue* PreloadedQueue::all = nullptr;
 
 }  // namespace
 
@@ -54,7 +105,7 @@ extern "C" BATON_EXPORT void* baton_ace_replace(void* given, char* reason, std::
 }
 
 extern "C" BATON_EXPORT void* baton_ace_make_queue() {
-  return static_cast<ACE_Proactor_Timer_Queue*>(new (std::nothrow) baton::ace::TimerQueue);
+  return static_cast<ACE_Proactor_Timer_Queue*>(new (std::nothrow) PreloadedQueue);
 }
 
 extern "C" BATON_EXPORT void* baton_ace_attach(void* made) {
@@ -71,7 +122,10 @@ extern "C" BATON_EXPORT void baton_ace_detach(void* attached) {
 }
 
 extern "C" BATON_EXPORT void baton_ace_delete(void* made, void* given, void* queue) {
+  if (baton::ace::program_ends()) return;
   delete static_cast<ACE_Proactor_Impl*>(made);
   delete static_cast<ACE_Proactor_Impl*>(given);
   delete static_cast<ACE_Proactor_Timer_Queue*>(queue);
 }
+
+extern "C" BATON_EXPORT int baton_ace_ends() { return baton::ace::ace_ends() ? 1 : 0; }

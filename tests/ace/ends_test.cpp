@@ -7,6 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <thread>
+
+#include "base/tsan.hpp"
 #include "echo.hpp"
 
 namespace baton::ace::test {
@@ -440,6 +444,65 @@ TEST_F(Ends, AcceptStaysPendingWithoutDescriptors) {
   ::close(counter_.accepted);
   ::close(client);
 }
+
+// ThreadSanitizer is right that libACE frees what a thread uses, and the test is about that.
+#ifndef BATON_TSAN
+/// Must not be called: static objects of the program are gone by then.
+class CalledTooLate final : public ACE_Handler {
+ public:
+  void handle_read_stream(const ACE_Asynch_Read_Stream::Result&) override { ::_exit(9); }
+};
+
+/// Ends the program when its turn comes.
+class Exiting final : public ACE_Handler {
+ public:
+  explicit Exiting(bool exits) noexcept : exits_(exits) {}
+  void handle_time_out(const ACE_Time_Value&, const void*) override {
+    if (exits_) std::exit(3);
+    came.add();
+  }
+  Count came;
+
+ private:
+  const bool exits_;
+};
+
+enum class From : std::uint8_t { alone, beside_a_loop, in_a_handler };
+
+/// libACE owns the singleton, and deletes it while a thread may be in its event loop.
+void end_with_the_singleton(From where) {
+  ACE_Proactor::instance(new ACE_Proactor(new Proactor, true), true);
+  ACE_Proactor& proactor = *ACE_Proactor::instance();
+  // Not destroyed: exit() does not return to them.
+  auto& sockets = *new SocketPair;
+  auto& late = *new CalledTooLate;
+  auto& block = *new ACE_Message_Block(8);
+  auto& reader = *new ACE_Asynch_Read_Stream;
+  EXPECT_EQ(0, reader.open(late, sockets.first, nullptr, &proactor));
+  EXPECT_EQ(0, reader.read(block, 8));
+  // Closing ACE's proactor before its timer thread has begun would wait for ever.
+  auto& here = *new Exiting(false);
+  proactor.schedule_timer(here, nullptr, ACE_Time_Value::zero);
+  while (here.came.value() == 0) proactor.handle_events();
+  if (where == From::alone) std::exit(3);
+  std::thread{[&proactor] {
+    proactor.proactor_run_event_loop();
+    ::_exit(10);  // from the loop of a proactor that is freed
+  }}.detach();
+  proactor.schedule_timer(here, nullptr, ACE_Time_Value::zero);
+  EXPECT_TRUE(here.came.reaches(2));
+  if (where == From::beside_a_loop) std::exit(3);
+  proactor.schedule_timer(*new Exiting(true), nullptr, ACE_Time_Value::zero);
+  proactor.proactor_run_event_loop();
+}
+
+TEST(EndOfTheProgram, LeavesTheSingletonAlone) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  for (const From where : {From::alone, From::beside_a_loop, From::in_a_handler}) {
+    EXPECT_EXIT(end_with_the_singleton(where), testing::ExitedWithCode(3), "");
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace baton::ace::test

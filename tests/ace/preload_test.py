@@ -34,7 +34,7 @@ for engine in ("engine=emulated,wait=epoll", "engine=io_uring", "mode=per_thread
     expect(result.returncode == 0 and result.stdout == TALKED and "baton-ace" not in result.stderr,
            f"runs on {engine or 'auto'}", result)
 
-    for how, status in (("exit", 5), ("beside", 6)):
+    for how, status in (("exit", 5), ("beside", 6), ("static", 7), ("after", 8), ("idle", 9)):
         result = run([COMMAND, PROGRAM, how], BATON=engine)
         expect(result.returncode == status, f"{how} on {engine or 'auto'}", result)
 
@@ -96,5 +96,6 @@ expect(os.path.samefile(result.stdout.strip(), LIBRARY), "--library", result)
 result = run(["nm", "-D", "--defined-only", LIBRARY])
 names = [line.split()[-1] for line in result.stdout.splitlines()]
 wrong = [name for name in names
-         if not re.match(r"_ZN\w*12ACE_Proactor([CD][12]|23proactor_run_event_loop)E", name)]
-expect(len(names) == 6 and not wrong, f"exports only the six names, not {wrong}", result)
+         if not re.match(r"_ZN\w*12ACE_Proactor([CD][12]|23proactor_run_event_loop|"
+                         r"15close_singleton)E", name)]
+expect(len(names) == 7 and not wrong, f"exports only the seven names, not {wrong}", result)

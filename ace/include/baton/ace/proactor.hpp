@@ -66,7 +66,9 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
   /// dispatches it in this thread: each operation completes once, with ECANCELED. Posted results
   /// that no thread has taken are deleted, as ACE does. From then on everything answers -1 and
   /// ESHUTDOWN. From inside a handler it only wakes the threads, and the destructor does the rest.
-  /// In the child of a fork nothing is dispatched. 0, always.
+  /// In the child of a fork nothing is dispatched. When libACE closes its singleton at the end of
+  /// the program, nothing is dispatched or freed, and no thread returns from handle_events. 0,
+  /// always.
   int close() override;
 
   /// 1 when completions were dispatched, 0 when the time is over, -1 for errors: EINVAL for a

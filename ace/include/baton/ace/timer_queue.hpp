@@ -21,8 +21,8 @@
 namespace baton::ace {
 
 /// Takes timers as long as there is memory; grows as ACE's heap does.
-class TimerQueue final : public ACE_Timer_Heap_T<ACE_Handler*, ACE_Proactor_Handle_Timeout_Upcall,
-                                                 ACE_SYNCH_RECURSIVE_MUTEX> {
+class TimerQueue : public ACE_Timer_Heap_T<ACE_Handler*, ACE_Proactor_Handle_Timeout_Upcall,
+                                           ACE_SYNCH_RECURSIVE_MUTEX> {
  public:
   [[nodiscard]] bool is_empty() const override {
     const Guard guard{lock()};
