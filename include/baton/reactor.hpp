@@ -252,7 +252,8 @@ class BATON_EXPORT Reactor {
   /// of a handler comes through, after the reactor has been left in order; the registration stands.
   /// errc::wrong_thread: the strategy is bound to another thread (WaitStrategyInfo::hands_over);
   /// errc::after_fork: in a child, and at once in one that was made by a handler and has not
-  /// reopened the reactor.
+  /// reopened the reactor. EBADF, EINVAL: the program has closed the descriptor of the wait
+  /// strategy, so that no wait can succeed any more. Waits that fail otherwise are tried again.
   Result<std::size_t> handle_events(Deadline until = Deadline::never());
   /// At most one handler.
   Result<std::size_t> handle_one(Deadline until = Deadline::never());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -83,6 +84,24 @@ class [[nodiscard]] Result {
     if (!has_value()) detail::no_value(*std::get_if<1>(&storage_));
   }
   std::variant<T, E> storage_;
+};
+
+/// The result of an awaited transfer: the number of bytes, which is known after an error as well.
+class [[nodiscard]] TransferResult : public Result<std::size_t> {
+ public:
+  /// `bytes`: moved before the error, if there is one.
+  TransferResult(Result<std::size_t> result, std::size_t bytes) noexcept
+      : Result(std::move(result)), bytes_(bytes) {}
+  template <class G>
+    requires std::is_constructible_v<std::error_code, G>
+  TransferResult(unexpected<G> failure)  // NOLINT: implicit, as Result
+      : Result(std::move(failure)) {}
+
+  /// The bytes that were moved: all of them, or those before the error.
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
 };
 
 /// A Result without a value.

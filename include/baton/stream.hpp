@@ -42,7 +42,7 @@ class Stream : public IoObject {
   }
 
   /// Fills the whole buffer, as a single operation. errc::end_of_stream if the stream ends before;
-  /// bytes() of the operation tells how many came.
+  /// bytes() of the operation or of the awaited result tells how many came.
   [[nodiscard]] auto read_exactly(MutableBuffer buffer) noexcept {
     return awaitable(reading(Operation::exactly, buffer), detail::Bytes{});
   }

@@ -7,11 +7,15 @@
 
 #include <algorithm>
 #include <bitset>
+#include <exception>
+#include <new>
+#include <string>
 #include <system_error>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/probes.hpp"
+#include "baton/log.hpp"
 #include "baton/misuse.hpp"
 #include "baton/strand.hpp"
 #include "core/handle_kinds.hpp"
@@ -59,6 +63,7 @@ Proactor::Core::~Core() {
   refuse_to_end_driven(
       "a proactor was destroyed while a thread is in run(): stop() it, and join the thread");
   static_cast<void>(ancestor.release());  // as in ~Proactor: its memory is left alone
+  finished_.store(false, std::memory_order_relaxed);
   finish_everything();
   dispatcher_->stop_threads();
 }
@@ -365,10 +370,26 @@ std::error_code Proactor::post(Operation& operation, Notify level, Home home) no
 std::error_code Proactor::Core::post(Operation& operation, Notify level, Home home) noexcept {
   if (BATON_UNLIKELY(forked())) return errc::after_fork;
   if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
-  // The library's own posts finish what has begun, so they wait until the proactor is driven again.
-  if (BATON_UNLIKELY(refuses_everything()) && !operation.has(Operation::internal)) {
-    return errc::stopped;
+  if (BATON_UNLIKELY(refuses_everything())) {
+    return operation.has(Operation::internal) ? post_after_end(operation, home) : errc::stopped;
   }
+  queue_post(operation, level, home);
+  return success_;
+}
+
+// The library's own posts finish what has begun. In a stopped proactor they wait until it is driven
+// again. A finished one is not: this thread, of another proactor with which a task shares its work,
+// runs them, unless it is inside the strand that they need.
+std::error_code Proactor::Core::post_after_end(Operation& operation, Home home) noexcept {
+  const Strand* const strand = operation.strand();
+  const bool runs_here = strand == nullptr || !strand->running_in_this_thread();
+  queue_post(operation, Notify::strong, home);
+  // seq_cst: see finish().
+  if (finished_.load(std::memory_order_seq_cst) && runs_here) run_what_is_left();
+  return {};
+}
+
+void Proactor::Core::queue_post(Operation& operation, Notify level, Home home) noexcept {
   // It may have been a request on a handle before.
   if (BATON_UNLIKELY(operation.kind() != OperationKind::user)) {
     operation.prepare(OperationKind::user, nullptr, operation.flags() & Operation::cached);
@@ -376,7 +397,7 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
   Access::activate(operation, OperationState::posted);
   if (!per_thread_) {
     starter_->post(*first_lane_, operation, level);
-    return success_;
+    return;
   }
   LaneLoop* const here = LaneLoop::here(ledger_);
   if (operation.strand() != nullptr && home.lane == Home::here_or_next) {
@@ -391,7 +412,6 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
   } else {
     loop.mail(operation);
   }
-  return success_;
 }
 
 // -- cancelling -----------------------------------------------------------------------------------
@@ -805,7 +825,22 @@ void Proactor::Core::refuse_to_end_driven(const char* sentence) const noexcept {
 void Proactor::Core::finish() noexcept {
   refuse_to_end_driven(
       "finish() was called while another thread is in run(): stop() it, and join the thread");
+  finished_.store(false, std::memory_order_relaxed);
   finish_everything();
+  // seq_cst: a post that comes meanwhile is queued before its thread reads this. Either the thread
+  // sees it, or the run that follows finds the post.
+  finished_.store(true, std::memory_order_seq_cst);
+  run_what_is_left();
+}
+
+// One thread at a time; it goes on for those that come meanwhile.
+void Proactor::Core::run_what_is_left() noexcept {
+  if (left_.fetch_add(1, std::memory_order_acq_rel) != 0) return;
+  std::uint32_t seen = 0;
+  do {
+    seen = left_.load(std::memory_order_acquire);
+    finish_everything();
+  } while (left_.fetch_sub(seen, std::memory_order_acq_rel) != seen);
   stop();
 }
 
@@ -817,6 +852,25 @@ void Proactor::Core::end_in_handler() noexcept {
   ended_by_ = std::this_thread::get_id();
   ended_.store(true, std::memory_order_release);
   stop();  // the turn ends when the handler returns
+}
+
+// In a catch block.
+void Proactor::Core::log_dropped_exception() const noexcept {
+  if (config.log == nullptr) return;
+  try {
+    std::string line = "the end of a proactor drops an exception of a handler";
+    try {
+      throw;
+    } catch (const std::exception& exception) {
+      line += ": ";
+      line += exception.what();
+    } catch (...) {
+      line += " that is no std::exception";
+    }
+    config.log->write(LogLevel::error, iso_8601(system_.realtime_us()), line);
+  } catch (const std::bad_alloc&) {
+    // No memory for the line: the exception is counted all the same.
+  }
 }
 
 // Also for the destructor: cancels and closes everything, and runs the handlers in this thread.
@@ -831,6 +885,7 @@ void Proactor::Core::finish_everything() noexcept {
       turn_once();
     } catch (...) {
       // No caller can take a handler's exception here, and the other handlers must still run.
+      log_dropped_exception();
     }
   };
   for (const auto& loop : loops_) loop->take_over();

@@ -138,7 +138,11 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
   [[nodiscard]] std::uint32_t pick_lane(bool least_loaded) noexcept;
   void refuse_to_end_driven(const char* sentence) const noexcept;
+  std::error_code post_after_end(Operation& operation, Home home) noexcept;
+  void queue_post(Operation& operation, Notify level, Home home) noexcept;
+  void run_what_is_left() noexcept;
   void finish_everything() noexcept;
+  void log_dropped_exception() const noexcept;
   [[nodiscard]] bool everything_finished(bool in_handler) noexcept;
   static void deliver_to_lanes(void* self, OperationQueue& finished);
 
@@ -157,6 +161,8 @@ class Proactor::Core final : public HandlerRunner {
   std::atomic<bool> stopped_{false};
   Crew crew_;
   std::atomic<bool> finishing_{false};  // the destructor is at work
+  std::atomic<bool> finished_{false};   // finish() has returned, or is about to
+  std::atomic<std::uint32_t> left_{0};  // posts to a finished proactor that are to be run
   std::atomic<bool> ended_{false};      // by ended_by_, which is set before
   std::thread::id ended_by_;
   os::Mutex stop_mutex_;  // of per_thread teams, after the ledger's: see stop()

@@ -480,6 +480,10 @@ std::size_t Demultiplexer::rest_after_failure(std::error_code error, Deadline de
   constexpr std::int64_t ns_per_ms = 1'000'000;
   constexpr unsigned doublings_max = 7;  // 128 ms
   failed_waits_.fetch_add(1, std::memory_order_relaxed);
+  // EBADF, EINVAL: the number of its descriptor is free, or another file has it.
+  const bool of_descriptor =
+      error == std::errc::bad_file_descriptor || error == std::errc::invalid_argument;
+  if (of_descriptor && strategy_->descriptor() != invalid_handle) broken_ = error;
   const std::int64_t now_ns = system_.monotonic_ns();
   const bool again = failures_ > 0 && now_ns - failed_at_ns_ < (2 * ns_per_ms << doublings_max);
   const unsigned failures = again ? failures_ : 0;

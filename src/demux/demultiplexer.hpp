@@ -89,6 +89,9 @@ class Demultiplexer {
   [[nodiscard]] std::uint64_t failed_waits() const noexcept {
     return failed_waits_.load(std::memory_order_relaxed);
   }
+  /// Set when no later wait can succeed: the strategy's own descriptor was closed. For the thread
+  /// whose wait has failed.
+  [[nodiscard]] std::error_code broken() const noexcept { return broken_; }
 
   std::error_code attach(std::uint32_t index, NativeHandle fd,
                          Ownership ownership = Ownership::owned) noexcept;
@@ -245,6 +248,7 @@ class Demultiplexer {
   std::atomic<bool> waiting_{false};
   std::atomic<std::uint64_t> stale_{0};
   std::atomic<std::uint64_t> failed_waits_{0};
+  std::error_code broken_;
   Log* const log_;
   // Of the last wait that failed. Only the waiting thread uses them.
   std::int64_t failed_at_ns_ = 0;

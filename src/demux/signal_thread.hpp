@@ -1,8 +1,8 @@
-// SignalThread: a thread in which strategies wait for signals. It keeps the thread's number, its
-// signal mask, and whether signals may have been lost. The number alone is no identity: the system
-// reuses it after the thread has ended, here and in other processes, and signals would reach the
-// next thread with that number. So each thread has one object, which lives as long as the thread or
-// a strategy holds it.
+// SignalThread: a thread in which strategies wait for signals. It keeps the thread's number, and
+// whether signals may have been lost. The number alone is no identity: the system reuses it after
+// the thread has ended, here and in other processes, and signals would reach the next thread with
+// that number. So each thread has one object, which lives as long as the thread or a strategy holds
+// it.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,6 @@
 #include <system_error>
 
 #include "baton/handle.hpp"
-#include "baton/signal_mask.hpp"
 #include "os/mutex.hpp"
 #include "os/system.hpp"
 
@@ -28,16 +27,6 @@ class SignalThread {
   SignalThread& operator=(const SignalThread&) = delete;
 
   [[nodiscard]] bool is_current() const noexcept;
-
-  /// The thread's copy of its signal mask; only the thread itself uses it. `blocked`: the signals
-  /// that interrupt/signal.cpp has blocked; signal n is bit n - 1. It is kept here because every
-  /// thread of the process pays for thread-local memory.
-  struct OwnMask {
-    std::uint64_t blocked = 0;
-    sigset_t own{};
-    SignalMask waiting{};
-  };
-  OwnMask own_mask;
 
   /// Counts one more strategy that waits here, and blocks `signals`. REQUIRES: is_current().
   void enter(const os::System& system, const sigset_t& signals) noexcept;

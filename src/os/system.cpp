@@ -196,6 +196,28 @@ int getrlimit_of(int resource, ::rlimit* limit) {
   return ::getrlimit(static_cast<__rlimit_resource_t>(resource), limit);
 }
 
+// pthread_cancel acts nowhere inside the library: its functions are noexcept, and unwinding them
+// ends the program. So the calls that are cancellation points are made while the thread cannot be
+// cancelled. A request that comes meanwhile acts in the program's own code. (The calls of `direct`
+// are no cancellation points.)
+template <auto function>
+struct KeptOn;
+template <class Result, class... Arguments, Result (*function)(Arguments...)>
+struct KeptOn<function> {
+  static Result call(Arguments... arguments) {
+    struct Disabled {
+      Disabled() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before); }
+      ~Disabled() { ::pthread_setcancelstate(before, nullptr); }
+      int before = PTHREAD_CANCEL_ENABLE;
+    } const disabled;
+    return function(arguments...);
+  }
+};
+template <auto function>
+constexpr auto kept_on = KeptOn<function>::call;
+template <auto function>
+constexpr auto direct_or_kept_on = direct::calls_directly ? function : kept_on<function>;
+
 System make_real() noexcept {
   System system{};
   system.monotonic_ns = monotonic_ns;
@@ -207,27 +229,27 @@ System make_real() noexcept {
   system.yield = [] { ::sched_yield(); };
   system.lock_point = nullptr;
   system.thread_start = thread_start;
-  system.thread_join = thread_join;
+  system.thread_join = kept_on<thread_join>;
   system.thread_self = thread_self;
   system.kill_thread = kill_thread;
   system.getpid = ::getpid;
   system.usable_cores = usable_cores;
   system.getrlimit = getrlimit_of;
-  system.read = direct::read_some;
-  system.write = direct::write_some;
-  system.readv = ::readv;
-  system.writev = ::writev;
-  system.preadv2 = read_list;
-  system.pwritev2 = write_list;
-  system.open = open_mode;
+  system.read = direct_or_kept_on<direct::read_some>;
+  system.write = direct_or_kept_on<direct::write_some>;
+  system.readv = kept_on<::readv>;
+  system.writev = kept_on<::writev>;
+  system.preadv2 = kept_on<read_list>;
+  system.pwritev2 = kept_on<write_list>;
+  system.open = kept_on<open_mode>;
   system.unlink = ::unlink;
-  system.close = ::close;
+  system.close = kept_on<::close>;
   system.fcntl = fcntl_long;
   system.fstat = ::fstat;
   system.isatty = ::isatty;
   system.lseek = ::lseek;
-  system.fsync = ::fsync;
-  system.fdatasync = ::fdatasync;
+  system.fsync = kept_on<::fsync>;
+  system.fdatasync = kept_on<::fdatasync>;
   system.pipe2 = ::pipe2;
   system.eventfd = eventfd_unsigned;
   system.getdents64 = ::getdents64;
@@ -235,24 +257,24 @@ System make_real() noexcept {
   system.socketpair = ::socketpair;
   system.bind = ::bind;
   system.listen = ::listen;
-  system.accept4 = ::accept4;
-  system.connect = ::connect;
+  system.accept4 = kept_on<::accept4>;
+  system.connect = kept_on<::connect>;
   system.shutdown = ::shutdown;
-  system.recv = direct::receive;
-  system.send = direct::send_some;
-  system.recvfrom = direct::receive_from;
-  system.sendto = direct::send_to;
-  system.recvmsg = direct::receive_message;
-  system.sendmsg = direct::send_message;
+  system.recv = direct_or_kept_on<direct::receive>;
+  system.send = direct_or_kept_on<direct::send_some>;
+  system.recvfrom = direct_or_kept_on<direct::receive_from>;
+  system.sendto = direct_or_kept_on<direct::send_to>;
+  system.recvmsg = direct_or_kept_on<direct::receive_message>;
+  system.sendmsg = direct_or_kept_on<direct::send_message>;
   system.getsockopt = ::getsockopt;
   system.setsockopt = ::setsockopt;
   system.getsockname = ::getsockname;
   system.getpeername = ::getpeername;
-  system.pselect = ::pselect;
-  system.ppoll = ::ppoll;
+  system.pselect = kept_on<::pselect>;
+  system.ppoll = kept_on<::ppoll>;
   system.epoll_create1 = ::epoll_create1;
   system.epoll_ctl = ::epoll_ctl;
-  system.epoll_pwait = wait_in_epoll;
+  system.epoll_pwait = direct_or_kept_on<wait_in_epoll>;
   system.io_uring_setup = io_uring_setup;
   system.io_uring_enter = io_uring_enter;
   system.io_uring_register = io_uring_register;
@@ -270,13 +292,13 @@ System make_real() noexcept {
   system.aio_cancel = ::aio_cancel;
   system.aio_error = ::aio_error;
   system.aio_return = ::aio_return;
-  system.aio_suspend = ::aio_suspend;
+  system.aio_suspend = kept_on<::aio_suspend>;
   system.thread_sigmask = ::pthread_sigmask;
   system.sigaction = sigaction_call;
   system.signalfd = ::signalfd;
   system.kill = ::kill;
   system.sigpending = ::sigpending;
-  system.sigtimedwait = ::sigtimedwait;
+  system.sigtimedwait = kept_on<::sigtimedwait>;
   return system;
 }
 

@@ -47,12 +47,14 @@ Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
     late = !until.is_never() && is_past(until);
   }
   here.check();
-  if (BATON_LIKELY(!me.error)) {
+  std::error_code error = me.error;
+  if (BATON_LIKELY(!error)) {
+    if (BATON_UNLIKELY(me.leaves)) error = demux_->broken();
     leave(me);
     unlock();
   }
   if (me.thrown != nullptr) std::rethrow_exception(me.thrown);
-  if (BATON_UNLIKELY(me.error)) return unexpected{me.error};
+  if (BATON_UNLIKELY(error)) return unexpected{error};
   return static_cast<std::size_t>(me.calls);
 }
 
@@ -160,6 +162,7 @@ void Reactor::Impl::after_reports(Member& me, bool interrupted) noexcept {
   if (BATON_UNLIKELY(!timers_.nearest().is_never())) timers_.collect(now());
   if (BATON_UNLIKELY(interrupted)) after_interrupt(me);
   if (BATON_UNLIKELY(shares())) share_out();
+  if (BATON_UNLIKELY(demux_->broken())) me.leaves = true;
 }
 
 // The Demultiplexer has dropped stale reports: registrations end under the mutex that is held here.

@@ -59,6 +59,30 @@ TEST_P(Await, a_start_that_fails_resumes_at_once) {
   }(proactor()));
 }
 
+TEST_P(Await, tells_the_bytes_that_were_moved_before_an_error) {
+  complete([](std::pair<StreamSocket, StreamSocket> ends) -> Task<void> {
+    std::array<char, 8> buffer{};
+    EXPECT_TRUE(co_await ends.second.write_all(std::string_view{"1234"}));
+    const auto late = co_await ends.first.read_exactly(buffer).timeout(5ms);
+    EXPECT_EQ(late.error(), std::errc::timed_out);
+    EXPECT_TRUE(co_await ends.second.write_all(std::string_view{"5"}));
+    const MutableBuffer others{buffer.data(), 5 - late.bytes()};
+    EXPECT_EQ((co_await ends.first.read_exactly(others)).bytes(), others.size);
+    const std::string many(std::size_t{1} << 24U, 'x');  // more than a socket holds
+    const auto cut = co_await ends.second.write_all(many).timeout(5ms);
+    EXPECT_EQ(cut.error(), std::errc::timed_out);
+    EXPECT_LT(cut.bytes(), many.size());
+    static_cast<void>(co_await ends.second.close());
+    std::vector<char> rest(many.size());
+    const auto end = co_await ends.first.read_exactly(rest);
+    EXPECT_EQ(end.error(), errc::end_of_stream);
+    EXPECT_EQ(end.bytes(), cut.bytes());
+    const auto refused = co_await ends.second.read(buffer);
+    EXPECT_EQ(refused.error(), errc::handle_closed);
+    EXPECT_EQ(refused.bytes(), 0U);
+  }(pair()));
+}
+
 TEST_P(Await, times_out) {
   complete([](std::pair<StreamSocket, StreamSocket> ends) -> Task<void> {
     std::array<char, 8> buffer{};

@@ -169,6 +169,35 @@ TEST_P(ScopeRules, one_strand_serves_operations_of_two_proactors) {
 }
 
 // The join also waits for a task that waits in the strand for a thread of another proactor.
+// In either order of the ends. The task of the scope ends with the second proactor, and then the
+// join in the first one, which no thread drives any more.
+TEST_P(ScopeRules, a_join_ends_with_a_task_of_another_proactor_that_is_finished_later) {
+  for (const bool scope_ends_first : {true, false}) {
+    auto one = Proactor::open(GetParam().config());
+    auto other = Proactor::open(GetParam().config());
+    ASSERT_TRUE(one && other);
+    int joined = 0;
+    (*one)->spawn([](Proactor& of_scope, Proactor& of_task, int& count) -> Task<void> {
+      Scope outer{of_scope};
+      outer.spawn([](Proactor& here, Proactor& there, int& counted) -> Task<void> {
+        Scope scope{here};
+        scope.spawn(sleeper(there));
+        scope.spawn(sleeper(here));
+        co_await scope.join();
+        ++counted;
+      }(of_scope, of_task, count));
+      outer.spawn(sleeper(of_task));
+      co_await outer.join();
+      ++count;
+    }(**one, **other, joined));
+    static_cast<void>((*one)->poll());
+    (scope_ends_first ? *one : *other)->finish();
+    EXPECT_EQ(joined, 0);
+    (scope_ends_first ? *other : *one)->finish();
+    EXPECT_EQ(joined, 2) << "nothing is left for the destructors";
+  }
+}
+
 TEST_P(ScopeRules, a_proactor_ends_while_another_has_its_strand) {
   auto opened = Proactor::open(GetParam().config());
   ASSERT_TRUE(opened);

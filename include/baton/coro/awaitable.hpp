@@ -273,8 +273,8 @@ class AwaiterModifiers : public OperationAwaiter {
 
 /// The result of a transfer: how many bytes.
 struct Bytes {
-  Result<std::size_t> operator()(const Operation& operation) const noexcept {
-    return operation.result();
+  TransferResult operator()(const Operation& operation) const noexcept {
+    return {operation.result(), operation.bytes()};
   }
 };
 

@@ -17,8 +17,10 @@
 //   - The default action of such a signal is to end the process. So a handler that does nothing is
 //     installed where the program has none. It is never removed, because the signal may still be
 //     pending somewhere. A signal that the program handles or ignores is left alone.
-//   - The mask of a thread is read once, at its first wait. A thread should block its other signals
-//     before that.
+//   - The program may change the mask of its thread between two waits, as code does that saves a
+//     mask and restores it. A signal that comes while it is not blocked is consumed outside of a
+//     wait. So it is blocked anew before each wait, and then the flag is read: the leader signals
+//     itself.
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -28,17 +30,12 @@
 #include "base/assert.hpp"
 #include "baton/interrupt_strategy.hpp"
 #include "demux/claim_signal.hpp"
-#include "demux/signal_thread.hpp"
 #include "os/system.hpp"
 
 namespace baton::demux {
 namespace {
 
 extern "C" void baton_interrupt_handler(int) {}
-
-using OwnMask = SignalThread::OwnMask;
-
-std::uint64_t bit_of(int number) noexcept { return std::uint64_t{1} << (number - 1); }
 
 // Two strategies may share a number. The other's signal can only cause an early return.
 Claim claim(const os::System& system, int number) noexcept {
@@ -54,17 +51,16 @@ class SignalInterruptStrategy final : public InterruptStrategy {
   [[nodiscard]] NativeHandle descriptor() const noexcept override { return invalid_handle; }
 
   const SignalMask* signal_mask() noexcept override {
-    const std::shared_ptr<SignalThread> thread = SignalThread::current(system_);
-    // Without memory for the thread's object, the mask is read each time.
-    OwnMask& mask = thread == nullptr ? forgotten_ : thread->own_mask;
-    if (thread == nullptr) forgotten_.blocked = 0;
-    if ((mask.blocked & bit_of(number_)) == 0) block(mask);
-    mask.waiting.set = mask.own;
-    sigdelset(&mask.waiting.set, number_);
+    sigset_t ours;
+    sigemptyset(&ours);
+    sigaddset(&ours, number_);
+    const int error = system_.thread_sigmask(SIG_BLOCK, &ours, &waiting_.set);
+    BATON_ASSERT(error == 0);
+    sigdelset(&waiting_.set, number_);
     const std::uint64_t self = system_.thread_self();
     leader_.store(self, std::memory_order_seq_cst);
     if (pending_.load(std::memory_order_seq_cst)) static_cast<void>(send(self));
-    return &mask.waiting;
+    return &waiting_;
   }
 
   void interrupt() noexcept override {
@@ -88,16 +84,6 @@ class SignalInterruptStrategy final : public InterruptStrategy {
   }
 
  private:
-  void block(OwnMask& mask) noexcept {
-    sigset_t ours;
-    sigemptyset(&ours);
-    sigaddset(&ours, number_);
-    const int error = system_.thread_sigmask(SIG_BLOCK, &ours, &mask.own);
-    BATON_ASSERT(error == 0);
-    sigaddset(&mask.own, number_);
-    mask.blocked |= bit_of(number_);
-  }
-
   // False when the signal is lost, EAGAIN: the queue of real-time signals is full. ESRCH: the
   // thread is gone; the next leader sees the flag. EINVAL, EPERM: only a bug.
   bool send(std::uint64_t thread) noexcept {
@@ -109,7 +95,7 @@ class SignalInterruptStrategy final : public InterruptStrategy {
 
   const os::System& system_;
   const int number_;
-  OwnMask forgotten_;                     // the leader's if there is no memory for its own
+  SignalMask waiting_{};                  // the leader's, in its wait
   std::atomic<std::uint64_t> leader_{0};  // the last thread that asked for a mask
   std::atomic<bool> pending_{false};
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "used by signal handlers");

@@ -4,6 +4,11 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "baton/log.hpp"
 #include "threads.hpp"
 
 namespace baton::conformance {
@@ -116,6 +121,30 @@ TEST_P(End, runs_pending_operations_after_threads_have_run_it) {
   destroy();
   EXPECT_EQ(seen_.completed, pending);
   EXPECT_EQ(seen_.elsewhere, 0);
+}
+
+TEST_P(End, logs_the_exceptions_that_it_drops) {
+  struct Lines final : Log {
+    void write(LogLevel level, std::string_view, std::string_view message) noexcept override {
+      if (level == LogLevel::error) text += std::string{message} + '\n';
+    }
+    std::string text;
+  } lines;
+  use(2, [&](Config& config) { config.log = &lines; });
+  Stream streams[2];
+  for (Stream& stream : streams) {
+    Operation& read = operation();
+    read.set_handler([first = &stream == &streams[0]](Operation&) {
+      if (first) throw std::runtime_error{"of the first"};
+      throw 2;
+    });
+    read_byte(adopt(stream.ours), read);
+  }
+  proactor().finish();
+  EXPECT_EQ(proactor().statistics().exceptions, 2U);
+  destroy();
+  EXPECT_NE(lines.text.find("drops an exception of a handler: of the first\n"), std::string::npos);
+  EXPECT_NE(lines.text.find("drops an exception of a handler that is no std"), std::string::npos);
 }
 
 TEST_P(End, survives_handlers_that_stop_drain_and_restart_it) {

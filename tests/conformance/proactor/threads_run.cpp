@@ -1,5 +1,7 @@
 // run, run_one, poll, handle_events: their promises about handlers, deadlines, and threads that
 // come and go (P-10, P-14, X-02).
+#include <pthread.h>
+
 #include <stdexcept>
 #include <thread>
 
@@ -29,6 +31,35 @@ TEST_P(Run, run_one_runs_at_most_one_handler) {
   EXPECT_EQ(ran_, 1);
   EXPECT_TRUE(proactor().run_one());
   EXPECT_EQ(ran_, 2);
+}
+
+// Inside the library pthread_cancel acts nowhere: its functions are noexcept.
+TEST_P(Run, a_thread_that_is_cancelled_returns_first) {
+  use(1);
+  Stream stream;
+  Operation& read = operation();
+  Operation& close = operation();
+  read.set_handler([this, &close](Operation& self) {
+    close.prepare(OperationKind::close, self.handle());
+    EXPECT_FALSE(proactor().close(*self.handle(), close));
+  });
+  close.set_handler([this](Operation&) { proactor().stop(); });
+  read_byte(adopt(stream.ours), read);
+  std::atomic<bool> cancelled{false};
+  std::atomic<bool> returned{false};
+  std::thread runs{[&] {
+    while (!cancelled) std::this_thread::yield();
+    proactor().run();
+    int before = 0;
+    ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    returned = true;
+  }};
+  EXPECT_EQ(::pthread_cancel(runs.native_handle()), 0);
+  cancelled = true;
+  wait_until_asleep(1);
+  send_all(stream.peer.get(), "x", 1);
+  runs.join();
+  EXPECT_TRUE(returned);
 }
 
 TEST_P(Run, run_one_gives_up_at_its_deadline_and_not_before) {

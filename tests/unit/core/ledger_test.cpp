@@ -817,6 +817,21 @@ TEST_F(LedgerClose, that_no_engine_takes_is_the_callers) {
   deliver();
 }
 
+// In a team that gives closes to none of its processors, the caller must not block all the same.
+TEST_F(LedgerClose, goes_to_an_engine_that_can_though_none_takes_closes) {
+  part_ = part(Mode::shared, 0, true, {.operations = {OperationKind::read_file}});
+  open(false, {part_.processor.get()});
+  EXPECT_TRUE(ledger_->submit_close(lane_, closable(&one_)));
+  EXPECT_EQ(engine().submitted, 1);
+  OperationQueue batch;
+  one_.finish(0);
+  batch.push_back(one_);
+  ledger_->account(processor(), batch);
+  ledger_->take_back_all(lane_, batch);
+  EXPECT_EQ(deliver(), &one_);
+  expect_balance();
+}
+
 TEST_F(LedgerClose, of_a_lanes_own_engine_needs_no_flush) {
   part_ = part(Mode::per_thread, 0, false);
   open(true, {part_.processor.get()});

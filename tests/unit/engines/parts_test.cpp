@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -16,9 +17,11 @@
 
 #include "../../support/patience.hpp"
 #include "baton/buffer_pool.hpp"
+#include "core/access.hpp"
 #include "core/handle_table.hpp"
 #include "engines/common/attempt.hpp"
 #include "engines/common/closer.hpp"
+#include "engines/common/file_calls.hpp"
 #include "engines/common/handle_room.hpp"
 #include "engines/common/look.hpp"
 #include "engines/common/operation_double.hpp"
@@ -101,6 +104,77 @@ TEST_F(Parts, ATimerOfASpanTellsOfNoSetClock) {
   ASSERT_EQ(::timerfd_settime(timer, TFD_TIMER_CANCEL_ON_SET, &far, nullptr), 0);
   EXPECT_FALSE(tells_of_a_set_clock(os::real_system(), timer)) << "the kernel ignores the flag";
   ::close(timer);
+}
+
+// -- files that wait for their data ---------------------------------------------------------------
+
+int fruitless = 0;  // looks or writes that find nothing
+int reads = 0;
+Operation* to_cancel = nullptr;
+
+// A regular file that blocks its reader, as /proc/kmsg does.
+os::System system_with_a_waiting_file() {
+  os::System table = os::real_system();
+  table.preadv2 = [](int fd, const iovec* pieces, int count, off_t offset, int flags) -> ssize_t {
+    ++reads;
+    return os::real_system().preadv2(fd, pieces, count, offset, flags);
+  };
+  table.ppoll = [](pollfd* one, nfds_t, const timespec*, const sigset_t*) {
+    if (fruitless == 0) {
+      one->revents = POLLIN;
+      return 1;
+    }
+    if (--fruitless == 0 && to_cancel != nullptr) OperationAccess::ask_cancel(*to_cancel);
+    return 0;
+  };
+  return table;
+}
+
+TEST_F(Parts, AFileThatWaitsForItsDataIsLookedAtBeforeItIsRead) {
+  FILE* const text = ::tmpfile();
+  ASSERT_NE(text, nullptr);
+  ASSERT_EQ(::pwrite(::fileno(text), "data", 4, 0), 4);
+  const os::System system = system_with_a_waiting_file();
+  const auto read = [&](bool cancelled) {
+    char buffer[4];
+    Operation operation;
+    operation.prepare(OperationKind::read_file, handle(::fileno(text), HandleKind::file));
+    operation.set_buffer(MutableBuffer{buffer, sizeof(buffer)});
+    to_cancel = cancelled ? &operation : nullptr;
+    Attempt attempt;
+    reads = 0;
+    fruitless = 3;
+    FileCalls{system}.transfer(operation, attempt);
+    to_cancel = nullptr;
+    return operation.result();
+  };
+  EXPECT_EQ(read(false).value_or(0), 4U);
+  EXPECT_EQ(reads, 1);
+  EXPECT_EQ(read(true).error(), std::errc::operation_canceled);
+  EXPECT_EQ(reads, 0) << "it would hold its worker for ever";
+  ::fclose(text);
+}
+
+TEST_F(Parts, AnEagainOfAFileIsTriedAgain) {
+  FILE* const text = ::tmpfile();
+  ASSERT_NE(text, nullptr);
+  ASSERT_EQ(::pwrite(::fileno(text), "data", 4, 0), 4);
+  char buffer[] = {'d', 'a', 't', 'a'};
+  Operation operation;
+  // Written to, so that no look comes before the call.
+  operation.prepare(OperationKind::write_file, handle(::fileno(text), HandleKind::file));
+  operation.set_buffer(MutableBuffer{buffer, sizeof(buffer)});
+  os::System system = os::real_system();
+  fruitless = 3;
+  system.pwritev2 = [](int fd, const iovec* pieces, int count, off_t offset, int flags) -> ssize_t {
+    if (fruitless > 0) return --fruitless, errno = EAGAIN, -1;
+    return os::real_system().pwritev2(fd, pieces, count, offset, flags);
+  };
+  system.ppoll = [](pollfd*, nfds_t, const timespec*, const sigset_t*) { return 0; };
+  Attempt attempt;
+  FileCalls{system}.transfer(operation, attempt);
+  EXPECT_EQ(operation.result().value_or(0), 4U) << operation.error().message();
+  ::fclose(text);
 }
 
 // -- writes to pipes ------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
 // Each I/O object with its own operations, on every engine and mode.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -408,7 +409,16 @@ TEST_P(Objects, a_file_is_not_made_of_another_kind) {
   for (const int end : pipe) {
     EXPECT_EQ(File::adopt(proactor(), end, Ownership::borrowed).error(),
               std::errc::invalid_argument);
+    EXPECT_EQ(proactor().adopt(end, HandleKind::file, Ownership::borrowed).error(),
+              std::errc::invalid_argument);
     ::close(end);
+  }
+  for (const auto& [path, error] :
+       {std::pair{"/dev/null", std::errc::invalid_argument}, {"/", std::errc::is_a_directory}}) {
+    const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(File::adopt(proactor(), fd, Ownership::borrowed).error(), error) << path;
+    ::close(fd);
   }
 }
 

@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include "baton/reactor.hpp"
 #include "os/system.hpp"
@@ -37,6 +40,46 @@ const os::System& gated_system() {
     return made;
   }();
   return table;
+}
+
+// The program has closed the descriptor of the wait strategy.
+std::atomic<bool> gone{false};
+
+const os::System& losing_system() {
+  static const os::System table = [] {
+    os::System made = os::real_system();
+    made.epoll_pwait = [](int epoll, epoll_event* events, int count, int timeout,
+                          const sigset_t* mask) {
+      if (!gone) return os::real_system().epoll_pwait(epoll, events, count, timeout, mask);
+      errno = EBADF;
+      return -1;
+    };
+    return made;
+  }();
+  return table;
+}
+
+TEST(reactor_turns, a_wait_that_can_never_succeed_ends_run_in_every_thread) {
+  ReactorConfig config;
+  config.wait = "epoll";
+  config.system = &losing_system();
+  auto opened = Reactor::open(config);
+  ASSERT_TRUE(opened) << opened.error().reason;
+  Reactor& reactor = **opened;
+  EXPECT_EQ(reactor.handle_events(Deadline::immediately()).value_or(1), 0U);
+  gone = true;
+  std::atomic<int> refused{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      const auto ran = reactor.run();
+      if (!ran && ran.error() == std::errc::bad_file_descriptor) ++refused;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(refused, 3);
+  EXPECT_EQ(reactor.handle_events().error(), std::errc::bad_file_descriptor);
+  gone = false;
 }
 
 // The leader may have the reports of others in hand, and no processor to run on.
