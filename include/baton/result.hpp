@@ -89,13 +89,12 @@ class [[nodiscard]] Result {
 /// The result of an awaited transfer: the number of bytes, which is known after an error as well.
 class [[nodiscard]] TransferResult : public Result<std::size_t> {
  public:
-  /// `bytes`: moved before the error, if there is one.
-  TransferResult(Result<std::size_t> result, std::size_t bytes) noexcept
-      : Result(std::move(result)), bytes_(bytes) {}
+  TransferResult(std::size_t bytes) noexcept : Result(bytes), bytes_(bytes) {}  // NOLINT: as Result
+  /// `bytes`: moved before the error.
   template <class G>
     requires std::is_constructible_v<std::error_code, G>
-  TransferResult(unexpected<G> failure)  // NOLINT: implicit, as Result
-      : Result(std::move(failure)) {}
+  TransferResult(unexpected<G> failure, std::size_t bytes = 0)  // NOLINT: implicit, as Result
+      : Result(std::move(failure)), bytes_(bytes) {}
 
   /// The bytes that were moved: all of them, or those before the error.
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }

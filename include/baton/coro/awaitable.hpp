@@ -274,7 +274,8 @@ class AwaiterModifiers : public OperationAwaiter {
 /// The result of a transfer: how many bytes.
 struct Bytes {
   TransferResult operator()(const Operation& operation) const noexcept {
-    return {operation.result(), operation.bytes()};
+    if (operation.failed()) return {unexpected{operation.error()}, operation.bytes()};
+    return operation.bytes();
   }
 };
 
