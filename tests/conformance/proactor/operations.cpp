@@ -88,11 +88,15 @@ Fd temporary(int flags) {
 }
 
 Fd listener(Endpoint& endpoint, int backlog) {
+  Fd fd = unheard(endpoint);
+  if (::listen(fd.get(), backlog) != 0) std::abort();
+  return fd;
+}
+
+Fd unheard(Endpoint& endpoint) {
   const auto* address = static_cast<const sockaddr*>(endpoint.data());
   Fd fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (::bind(fd.get(), address, endpoint.size()) != 0 || ::listen(fd.get(), backlog) != 0) {
-    std::abort();
-  }
+  if (::bind(fd.get(), address, endpoint.size()) != 0) std::abort();
   endpoint = bound_to(fd.get());
   return fd;
 }

@@ -71,6 +71,9 @@ Pair pipe_to_write();
 
 /// A listening socket, its address stored in `endpoint`.
 Fd listener(Endpoint& endpoint, int backlog = 128);
+/// A socket that is bound and does not listen: connects are refused, and no other program can have
+/// its number.
+Fd unheard(Endpoint& endpoint);
 /// An unlinked file in the directory for temporary files, opened with these flags (O_RDWR, ...).
 Fd temporary(int flags);
 Endpoint bound_to(int fd);

@@ -182,7 +182,9 @@ void Same::be_connected() {
 
 void Same::connect() {
   Endpoint endpoint = Endpoint::loopback(0);
-  Fd listening = listener(endpoint);
+  const Fd listening = listener(endpoint);
+  Endpoint deaf = Endpoint::loopback(0);
+  const Fd bound = unheard(deaf);
   const auto* address = static_cast<const sockaddr*>(endpoint.data());
   const auto connecting = [&](Handle* handle, Endpoint& to) -> Probe& {
     Probe& probe = plain(OperationKind::connect, handle);
@@ -198,9 +200,8 @@ void Same::connect() {
   // Never connected twice: after a connect that did not block, Linux answers 0 to the next and
   // EISCONN to the one after it, and the ring asks twice by itself.
   begin_and_tell(plain(OperationKind::close, handle));
-  listening.reset();
   Handle* const refused = made(address->sa_family);
-  begin_and_tell(connecting(refused, endpoint), "without a listener");
+  begin_and_tell(connecting(refused, deaf), "without a listener");
   // The result of a read differs between kernels: its end, or ENOTCONN.
   begin_and_tell(plain(OperationKind::close, refused));
   Endpoint nowhere = Endpoint::unix_path("/nowhere/at/all").value();
