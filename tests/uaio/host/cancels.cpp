@@ -52,19 +52,25 @@ std::vector<Word> received(int fildes) {
   return all;
 }
 
+/// Writes words beside cancels. Returns those whose writes were made.
+std::vector<Word> write_words(int out) {
+  std::vector<Word> words(count);
+  std::vector<aiocb> blocks;
+  for (std::size_t i = 0; i < count; ++i) {
+    words[i] = i;
+    blocks.push_back(host::request(out, &words[i], sizeof(Word)));
+  }
+  cancel_beside_starts(blocks, aio_write);
+  std::vector<Word> made;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (is_made(blocks[i])) made.push_back(i);
+  }
+  return made;
+}
+
 void write_to(int in, int out) {
   for (int round = 0; round < host::rounds(); ++round) {
-    std::vector<Word> words(count);
-    std::vector<aiocb> blocks;
-    for (std::size_t i = 0; i < count; ++i) {
-      words[i] = i;
-      blocks.push_back(host::request(in, &words[i], sizeof(Word)));
-    }
-    cancel_beside_starts(blocks, aio_write);
-    std::vector<Word> made;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (is_made(blocks[i])) made.push_back(i);
-    }
+    const std::vector<Word> made = write_words(in);
     CHECK(received(out) == made);
   }
 }
@@ -103,17 +109,7 @@ HOST_CASE(cancels_beside_appends, "answers") {
   const int reader = ::open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDONLY);
   for (int round = 0; round < host::rounds(); ++round) {
     CHECK(::ftruncate(file, 0) == 0);
-    std::vector<Word> words(count);
-    std::vector<aiocb> blocks;
-    for (std::size_t i = 0; i < count; ++i) {
-      words[i] = i;
-      blocks.push_back(host::request(file, &words[i], sizeof(Word)));
-    }
-    cancel_beside_starts(blocks, aio_write);
-    std::vector<Word> made;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (is_made(blocks[i])) made.push_back(i);
-    }
+    const std::vector<Word> made = write_words(file);
     std::vector<Word> back(count);
     const ssize_t bytes = ::pread(reader, back.data(), count * sizeof(Word), 0);
     CHECK(bytes >= 0);

@@ -753,6 +753,14 @@ class LedgerClose : public LedgerTest {
     EXPECT_EQ(ledger_->next_closable(lane_), &file);
     return file;
   }
+  void complete_close() {
+    OperationQueue batch;
+    one_.finish(0);
+    batch.push_back(one_);
+    ledger_->account(processor(), batch);
+    ledger_->take_back_all(lane_, batch);
+    EXPECT_EQ(deliver(), &one_);
+  }
 };
 
 TEST_F(LedgerClose, that_may_block_is_the_engines) {
@@ -823,12 +831,7 @@ TEST_F(LedgerClose, goes_to_an_engine_that_can_though_none_takes_closes) {
   open(false, {part_.processor.get()});
   EXPECT_TRUE(ledger_->submit_close(lane_, closable(&one_)));
   EXPECT_EQ(engine().submitted, 1);
-  OperationQueue batch;
-  one_.finish(0);
-  batch.push_back(one_);
-  ledger_->account(processor(), batch);
-  ledger_->take_back_all(lane_, batch);
-  EXPECT_EQ(deliver(), &one_);
+  complete_close();
   expect_balance();
 }
 
@@ -838,12 +841,7 @@ TEST_F(LedgerClose, of_a_lanes_own_engine_needs_no_flush) {
   Handle& file = closable(&one_);
   EXPECT_TRUE(ledger_->submit_close(lane_, file));
   EXPECT_EQ(engine().flushed, 0) << "its thread waits next, and flushes then";
-  OperationQueue batch;
-  one_.finish(0);
-  batch.push_back(one_);
-  ledger_->account(processor(), batch);
-  ledger_->take_back_all(lane_, batch);
-  EXPECT_EQ(deliver(), &one_);
+  complete_close();
   expect_balance();
 }
 

@@ -19,6 +19,14 @@ namespace {
 class System : public EveryForm {
  protected:
   System() { handle = driver.adopt(temporary_file()); }
+  /// A write whose rest finds no room, so that it waits in the engine.
+  void start_deferred(Operation& write) {
+    faults().cut(5);
+    faults().fail(Call::write, EAGAIN, 1'000, 1);
+    set_file(write, OperationKind::write_file, handle, text, 0, Operation::exactly);
+    ASSERT_EQ(driver.start(write), Submission::pending);
+    while (faults().count(Call::write) < 2) driver.wait_once();
+  }
   std::string text = pattern(12);
   Handle* handle;
 };
@@ -88,12 +96,8 @@ TEST_P(System, no_room_in_the_middle_is_waited_out) {
 }
 
 TEST_P(System, deferred_starts_can_be_cancelled_and_are_not_overtaken) {
-  faults().cut(5);
-  faults().fail(Call::write, EAGAIN, 1'000, 1);
   Operation write;
-  set_file(write, OperationKind::write_file, handle, text, 0, Operation::exactly);
-  ASSERT_EQ(driver.start(write), Submission::pending);
-  while (faults().count(Call::write) < 2) driver.wait_once();
+  start_deferred(write);
   Operation read;
   set_file(read, OperationKind::read_file, driver.adopt(temporary_file()), text);
   EXPECT_EQ(driver.start(read), Submission::busy);
@@ -105,12 +109,8 @@ TEST_P(System, deferred_starts_can_be_cancelled_and_are_not_overtaken) {
 }
 
 TEST_P(System, a_deferred_start_that_is_cancelled_lets_the_next_one_go) {
-  faults().cut(5);
-  faults().fail(Call::write, EAGAIN, 1'000, 1);
   Operation write;
-  set_file(write, OperationKind::write_file, handle, text, 0, Operation::exactly);
-  ASSERT_EQ(driver.start(write), Submission::pending);
-  while (faults().count(Call::write) < 2) driver.wait_once();
+  start_deferred(write);
   Operation read;
   set_file(read, OperationKind::read_file, handle, text);
   EXPECT_EQ(driver.start(read), Submission::pending) << "behind the write";
