@@ -270,25 +270,24 @@ Proactor::Proactor(Config config) {
     throw std::system_error(core.error().code,
                             with_code(core.error().reason, core.error().reason_code));
   }
-  core_ = std::move(*core);
+  core_ = core->release();
 }
 
-Proactor::Proactor(std::unique_ptr<Core> core) noexcept : core_(std::move(core)) {}
+Proactor::Proactor(std::unique_ptr<Core> core) noexcept : core_(core.release()) {}
 
 Proactor::~Proactor() {
-  if (core_ != nullptr && core_->forked()) {
-    core_->abandon_after_fork();
+  if (core_->forked()) {
     // Its locks may be held by threads that do not exist in this process: the memory is left to the
     // end of the process rather than touched.
-    static_cast<void>(core_.release());
-  }
-  if (core_ != nullptr && core_->inside()) {
+    core_->abandon_after_fork();
+  } else if (core_->inside()) {
+    // Other threads may be in run(), or come back to it.
     core_->end_in_handler();
-    static_cast<void>(core_.release());
+    return;
+  } else {
+    delete core_;  // the last handlers destroy objects, so they must not find a null
   }
-  // reset() would leave a null before it deletes, and the last handlers destroy objects.
-  delete core_.get();
-  static_cast<void>(core_.release());
+  core_ = nullptr;
   // The null outlives the proactor, for close_detached. Without the fence the compiler leaves the
   // store out, because it comes at the end of an object's life.
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -300,18 +299,14 @@ namespace {
 // after_fork, unless the child has opened the proactor anew: then `core` is another one, and a turn
 // of that follows where the caller wants to go on.
 template <class Core>
-std::size_t turn(const std::unique_ptr<Core>& core, Deadline deadline, std::size_t handlers_max,
+std::size_t turn(Core* const& core, Deadline deadline, std::size_t handlers_max,
                  bool return_after_handlers, bool for_good) {
   for (;;) {
-    const Core* const before = core.get();
+    Core* const before = core;
     const std::size_t ran = core->turn(deadline, handlers_max, return_after_handlers, for_good);
-    if (BATON_UNLIKELY(before->ended_in_handler())) {
-      detail::misused(
-          "a proactor was destroyed inside one of its own handlers: call stop() there, and destroy "
-          "it when run() has returned");
-    }
+    if (BATON_UNLIKELY(before->ended_in_handler())) before->refuse_to_go_on();
     if (BATON_LIKELY(!before->forked())) return ran;
-    if (core.get() == before) throw std::system_error(make_error_code(errc::after_fork));
+    if (core == before) throw std::system_error(make_error_code(errc::after_fork));
     if (return_after_handlers) return ran;
   }
 }
@@ -409,8 +404,8 @@ Result<void, Failure> Proactor::reopen() {
   if (!fresh) return unexpected{fresh.error()};
   (*fresh)->task_exceptions.take_over_after_fork(core_->task_exceptions);
   // Objects of the parent may still name handles of the old core: its records stay, closed.
-  (*fresh)->ancestor = std::move(core_);
-  core_ = std::move(*fresh);
+  (*fresh)->ancestor.reset(core_);
+  core_ = fresh->release();
   return {};
 }
 

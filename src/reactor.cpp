@@ -72,11 +72,13 @@ Result<std::unique_ptr<Reactor>, Failure> Reactor::open(const ReactorConfig& con
   return std::unique_ptr<Reactor>(new Reactor(std::move(*impl)));
 }
 
-Reactor::Reactor(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
+Reactor::Reactor(std::unique_ptr<Impl> impl) noexcept : impl_(impl.release()) {}
 Reactor::~Reactor() {
-  if (!impl_->inside()) return;
-  impl_->end_in_handler();
-  static_cast<void>(impl_.release());
+  if (impl_->inside()) {
+    impl_->end_in_handler();
+  } else {
+    delete impl_;
+  }
 }
 
 const WaitStrategyInfo& Reactor::info() const noexcept { return impl_->demultiplexer().info(); }

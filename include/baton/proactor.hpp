@@ -129,7 +129,7 @@ class BATON_EXPORT Proactor {
 
   /// finish(), unless it was called before; nothing is called afterwards. The handlers that run
   /// here must not touch destroyed objects, such as those declared after the proactor: see
-  /// FinishAtEnd.
+  /// FinishAtEnd. A handler may call exit(): the proactor, if it is static, is left as it is.
   ~Proactor();
   Proactor(const Proactor&) = delete;
   Proactor& operator=(const Proactor&) = delete;
@@ -329,7 +329,7 @@ class BATON_EXPORT Proactor {
 
  private:
   explicit Proactor(std::unique_ptr<Core> core) noexcept;
-  std::unique_ptr<Core> core_;
+  Core* core_ = nullptr;  // owned; left alone when one of its handlers calls exit()
 };
 
 /// Finishes a proactor at the end of its scope, also when an exception leaves it. Declare it last:

@@ -136,7 +136,7 @@ class BATON_EXPORT Reactor {
   static Result<std::unique_ptr<Reactor>, Failure> open(const ReactorConfig& config);
   /// Calls on_close of every registration. Additions, timers and notifications by on_close or by
   /// destructors of callables are refused with errc::stopped. REQUIRES: no thread is inside. A
-  /// handler may call exit(), which destroys a reactor that is static.
+  /// handler may call exit(): the reactor, if it is static, is left as it is.
   ~Reactor();
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -276,7 +276,7 @@ class BATON_EXPORT Reactor {
  private:
   class Impl;
   explicit Reactor(std::unique_ptr<Impl> impl) noexcept;
-  std::unique_ptr<Impl> impl_;
+  Impl* impl_;  // owned; left alone when one of its handlers calls exit()
 };
 
 }  // namespace baton

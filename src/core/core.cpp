@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bitset>
@@ -790,24 +791,12 @@ void Proactor::Core::deliver_to_lanes(void* self, OperationQueue& finished) {
 
 // -- the end --------------------------------------------------------------------------------------
 
-// A handler that ends its proactor returns afterwards or, after exit(), never. So nothing waits for
-// that handler: not the close of its handle, and not the operations behind it in its strand.
-bool Proactor::Core::everything_finished(bool in_handler) noexcept {
+bool Proactor::Core::everything_finished() noexcept {
   // acquire: before the queues are read, so that they hold what threads of other proactors queued.
-  if (ledger_.in_strands.load(std::memory_order_acquire) > 0 && !in_handler) return false;
-  std::size_t handles = ledger_.handles.count();
-  std::uint64_t closes = 0;
-  if (in_handler) {
-    const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};
-    ledger_.handles.for_each([&](Handle& handle) {
-      if (Access::first(handle) != nullptr || Access::pending(handle) == 0) return;
-      --handles;
-      if (Access::closing(handle) != nullptr) ++closes;
-    });
-  }
+  if (ledger_.in_strands.load(std::memory_order_acquire) > 0) return false;
   std::uint64_t pending = 0;
   for (const auto& lane : lanes_) pending += lane->counters.pending_now();
-  if (handles != 0 || pending != closes) return false;
+  if (ledger_.handles.count() != 0 || pending != 0) return false;
   // A dedicated thread hands over what it has taken while that is pending, so not before.
   return std::none_of(lanes_.begin(), lanes_.end(), [](const auto& lane) {
     return !lane->completed.empty() || lane->has_mail() || !lane->timers.empty();
@@ -815,14 +804,12 @@ bool Proactor::Core::everything_finished(bool in_handler) noexcept {
 }
 
 void Proactor::Core::refuse_to_end_driven(const char* sentence) const noexcept {
-  // A handler may call exit(), which destroys a proactor that is static. An attached thread leads
-  // its lane between its calls, too.
-  if (!finishing_.load() && !inside() && !crew_.has_attached() && is_driven()) {
-    detail::misused(sentence);
-  }
+  // An attached thread leads its lane between its calls, too.
+  if (!finishing_.load() && !crew_.has_attached() && is_driven()) detail::misused(sentence);
 }
 
 void Proactor::Core::finish() noexcept {
+  if (inside()) return end_in_handler();
   refuse_to_end_driven(
       "finish() was called while another thread is in run(): stop() it, and join the thread");
   finished_.store(false, std::memory_order_relaxed);
@@ -845,13 +832,21 @@ void Proactor::Core::run_what_is_left() noexcept {
 }
 
 void Proactor::Core::end_in_handler() noexcept {
-  finish_everything();
-  dispatcher_->stop_threads();
-  // Operations that wait for the handler stay pending; exit() may destroy them.
+  // exit() may destroy operations, which stay pending.
   os::left_behind.store(true, std::memory_order_relaxed);
   ended_by_ = std::this_thread::get_id();
   ended_.store(true, std::memory_order_release);
-  stop();  // the turn ends when the handler returns
+  stop();  // the turn ends when the handler returns, and other threads come to refuse_to_go_on
+}
+
+void Proactor::Core::refuse_to_go_on() const noexcept {
+  if (ended_by_ == std::this_thread::get_id()) {
+    detail::misused(
+        "a proactor was ended inside one of its own handlers: call stop() there, and finish or "
+        "destroy it when run() has returned");
+  }
+  // Outside run() the thread could use objects that exit() has destroyed, or call exit() as well.
+  for (;;) ::pause();
 }
 
 // In a catch block.
@@ -876,7 +871,6 @@ void Proactor::Core::log_dropped_exception() const noexcept {
 // Also for the destructor: cancels and closes everything, and runs the handlers in this thread.
 // Starts fail as stopped.
 void Proactor::Core::finish_everything() noexcept {
-  const bool in_handler = inside();
   finishing_.store(true, std::memory_order_release);
   refuse(Refusing::everything);
   ledger_.draining.store(false);
@@ -889,8 +883,8 @@ void Proactor::Core::finish_everything() noexcept {
     }
   };
   for (const auto& loop : loops_) loop->take_over();
-  while (!everything_finished(in_handler)) {
-    if (!in_handler) overtake_in_a_strand();
+  while (!everything_finished()) {
+    overtake_in_a_strand();
     for (const auto& loop : loops_) loop->restart();  // a handler may call stop() again
     dispatcher_->restart();
     const Deadline soon = Deadline::after(std::chrono::milliseconds{1}, ledger_.now());

@@ -48,16 +48,14 @@ class Proactor::Core final : public HandlerRunner {
   void restart() noexcept;
   void drain(Deadline deadline) noexcept;
   void finish() noexcept;
-  /// For a destructor inside one of its own handlers, whose turn is still on the stack. Ends
-  /// everything, and leaves the memory alone from then on. exit() in a handler comes here and does
-  /// not return to the turn; other turns check ended_in_handler().
+  /// For an end inside one of its own handlers, whose turn is still on the stack, usually by exit().
+  /// Stops, and leaves everything else to the end of the process.
   void end_in_handler() noexcept;
-  /// The calling thread comes back to a proactor that a handler of its own has destroyed.
   [[nodiscard]] bool ended_in_handler() const noexcept {
-    // acquire: with ended_by_, should it be another thread's.
-    return BATON_UNLIKELY(ended_.load(std::memory_order_acquire)) &&
-           ended_by_ == std::this_thread::get_id();
+    return ended_.load(std::memory_order_acquire);  // with ended_by_
   }
+  /// After end_in_handler(): a thread comes out of a turn.
+  [[noreturn]] void refuse_to_go_on() const noexcept;
   /// The calling thread is in a turn of this proactor.
   [[nodiscard]] bool inside() const noexcept {
     return current_lane() < lanes() && !crew_.attached_here();
@@ -143,7 +141,7 @@ class Proactor::Core final : public HandlerRunner {
   void run_what_is_left() noexcept;
   void finish_everything() noexcept;
   void log_dropped_exception() const noexcept;
-  [[nodiscard]] bool everything_finished(bool in_handler) noexcept;
+  [[nodiscard]] bool everything_finished() noexcept;
   static void deliver_to_lanes(void* self, OperationQueue& finished);
 
   const std::error_code success_;  // made once: each is a call into the C++ library

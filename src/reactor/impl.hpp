@@ -67,10 +67,8 @@ class Reactor::Impl {
 
   /// The calling thread is in turn() or remove(), perhaps in a handler.
   [[nodiscard]] bool inside() const noexcept;
-  /// For a destructor inside a handler, whose call is still on the stack. Like ~Impl, but the
-  /// memory stays, and a thread that is in a call closes that registration itself. exit() in a
-  /// handler comes here and does not return to the call. A call that does return ends the program
-  /// with a sentence.
+  /// For a destructor inside a handler, whose call is still on the stack, usually by exit(). Calls
+  /// end(), and leaves everything else to the end of the process.
   void end_in_handler() noexcept;
 
   // -- registrations.cpp --------------------------------------------------------------------------
@@ -125,16 +123,14 @@ class Reactor::Impl {
     static Inside* chain() noexcept { return static_cast<Inside*>(os::thread_locals.reactors); }
     [[nodiscard]] bool is_of(const Impl& impl) const noexcept { return &impl_ == &impl; }
     [[nodiscard]] Inside* outer() const noexcept { return outer_; }
-    /// Called when a handler has destroyed the reactor.
-    void destroyed() noexcept { destroyed_ = true; }
-    /// Called when the handlers have returned; ends the program if one has destroyed the reactor.
-    void check() const noexcept;
 
    private:
     const Impl& impl_;
     Inside* const outer_;
-    bool destroyed_ = false;
   };
+
+  /// A thread comes out of a call from which handlers run.
+  void refuse_to_go_on_after_end_in_handler() const noexcept;
 
   enum class Rest : std::uint8_t { awake, asleep, standby, woken };
 
@@ -399,6 +395,8 @@ class Reactor::Impl {
   std::size_t signals_now_ = 0;
   std::unordered_set<NativeHandle> descriptors_;  // of the registrations that have not ended
   bool destroyed_ = false;                        // nothing is accepted any more
+  std::atomic<bool> ended_in_handler_{false};     // by ended_by_, which is set before
+  std::thread::id ended_by_;
 
   std::array<Report, limits::reports_max> reports_;  // the leader's, while it waits without mutex_
   Member* leader_ = nullptr;

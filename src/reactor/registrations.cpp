@@ -80,7 +80,6 @@ bool Reactor::Impl::close_all() noexcept {
     if (!registration.used || registration.closing) continue;
     if (!registration.ending) begin_end(registration, {});
     if (registration.queue.linked()) registration.queue.unlink();
-    if (registration.running) continue;  // in end_in_handler
     if (!close(registration, nullptr)) return false;
   }
   unlock();
@@ -105,18 +104,20 @@ void Reactor::Impl::end_in_handler() noexcept {
     if (demux_ != nullptr) demux_->after_fork_in_child();
     return;
   }
-  for (Inside* call = Inside::chain(); call != nullptr; call = call->outer()) {
-    if (call->is_of(*this)) call->destroyed();
-  }
-  end();
-  static_cast<void>(close_all());
+  ended_by_ = std::this_thread::get_id();
+  ended_in_handler_.store(true, std::memory_order_release);
+  end();  // the turns end, and come to the function below
 }
 
-void Reactor::Impl::Inside::check() const noexcept {
-  if (BATON_LIKELY(!destroyed_)) return;
-  detail::misused(
-      "a reactor was destroyed inside one of its own handlers: end() it there, and destroy it when "
-      "run() has returned");
+void Reactor::Impl::refuse_to_go_on_after_end_in_handler() const noexcept {
+  if (BATON_LIKELY(!ended_in_handler_.load(std::memory_order_acquire))) return;
+  if (ended_by_ == std::this_thread::get_id()) {
+    detail::misused(
+        "a reactor was destroyed inside one of its own handlers: end() it there, and destroy it "
+        "when run() has returned");
+  }
+  // Outside run() the thread could use objects that exit() has destroyed, or call exit() as well.
+  for (;;) ::pause();
 }
 
 demux::Options Reactor::Impl::demux_options() {
@@ -270,7 +271,7 @@ Reactor::Removal Reactor::Impl::remove(RegistrationKey key, bool wait) noexcept 
     --close_waiters_;
   }
   unlock();
-  here.check();
+  refuse_to_go_on_after_end_in_handler();
   return removal;
 }
 

@@ -210,6 +210,34 @@ TEST(Lifetimes, a_handler_may_call_exit) {
   }
 }
 
+// Three threads drive a static proactor, two of them by single calls, and a handler calls exit().
+// No thread comes out of run(): it could use what is destroyed, or return from main().
+void exit_beside_other_threads(Mode mode) {
+  static Proactor proactor{config_of(mode)};
+  static std::atomic<int> left{1000};
+  struct Again {
+    void operator()() const {
+      if (left.fetch_sub(1) == 1) std::exit(3);
+      static_cast<void>(proactor.post(Again{}));
+    }
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(proactor.post(Again{}));
+  const auto step = [] {
+    for (;;) static_cast<void>(proactor.run_one(Deadline::after(1ms, Deadline::immediately())));
+  };
+  std::thread(step).detach();
+  std::thread(step).detach();
+  proactor.run();
+  ::_exit(4);
+}
+TEST(Lifetimes, a_handler_may_call_exit_beside_other_threads) {
+  for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
+    for (int round = 0; round < 6; ++round) {
+      EXPECT_EXIT(exit_beside_other_threads(mode), testing::ExitedWithCode(3), "");
+    }
+  }
+}
+
 // exit() destroys the objects of the thread first.
 void exit_after_a_wait(const char* how) {
   static Proactor proactor{Config::parse(how, Config{}).value()};
