@@ -186,14 +186,18 @@ void run_until_a_handler(Proactor& proactor, Handler which, const std::function<
   proactor.run();
 }
 
-void destroy_a_proactor_in(Handler which, Mode mode) {
+void end_a_proactor_in(Handler which, Mode mode,
+                       const std::function<void(std::unique_ptr<Proactor>&)>& end) {
   auto proactor = std::make_unique<Proactor>(config_of(mode));
-  run_until_a_handler(*proactor, which, [&] { proactor.reset(); });
+  run_until_a_handler(*proactor, which, [&] { end(proactor); });
 }
-TEST(Lifetimes, a_proactor_that_its_handler_destroys_ends_the_program_with_the_advice) {
+TEST(Lifetimes, a_proactor_that_its_handler_ends_ends_the_program_with_the_advice) {
   for (const Mode mode : {Mode::shared, Mode::dedicated, Mode::per_thread}) {
     for (const Handler handler : handlers) {
-      EXPECT_DEATH(destroy_a_proactor_in(handler, mode), "inside one of its own handlers: call");
+      EXPECT_DEATH(end_a_proactor_in(handler, mode, [](auto& proactor) { proactor.reset(); }),
+                   "inside one of its own handlers: call");
+      EXPECT_DEATH(end_a_proactor_in(handler, mode, [](auto& proactor) { proactor->finish(); }),
+                   "inside one of its own handlers: call");
     }
   }
 }
