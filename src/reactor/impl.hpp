@@ -34,6 +34,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <unordered_set>
 
 #include "base/chunked_table.hpp"

@@ -1,4 +1,6 @@
 // Registrations: from add to on_close, and their part in the Demultiplexer.
+#include <unistd.h>
+
 #include <cerrno>
 #include <new>
 #include <utility>
