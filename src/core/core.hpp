@@ -48,7 +48,7 @@ class Proactor::Core final : public HandlerRunner {
   void restart() noexcept;
   void drain(Deadline deadline) noexcept;
   void finish() noexcept;
-  /// For an end inside one of its own handlers, whose turn is still on the stack, usually by exit().
+  /// For an end inside one of its own handlers, usually by exit(): its turn is still on the stack.
   /// Stops, and leaves everything else to the end of the process.
   void end_in_handler() noexcept;
   [[nodiscard]] bool ended_in_handler() const noexcept {
