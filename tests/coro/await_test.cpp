@@ -20,6 +20,7 @@
 #include "baton/stream_socket.hpp"
 #include "support/descriptors.hpp"
 #include "support/modes.hpp"
+#include "support/patience.hpp"
 
 namespace baton::test {
 namespace {
