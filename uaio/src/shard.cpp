@@ -77,6 +77,7 @@ bool is_master(int native) noexcept {
 /// The kernel may give the request to a thread of its own. It loses the request if the ring's first
 /// such thread cannot be made (seen on Linux 6.18).
 bool may_need_thread(const Request& request, const struct stat& status) noexcept {
+  if (S_ISCHR(status.st_mode)) return ::isatty(request.fildes) == 1;
   return !reads(request.action) &&
          (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode));
 }

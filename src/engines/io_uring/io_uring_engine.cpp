@@ -352,9 +352,11 @@ Submission IoUringEngine::no_memory(Operation& operation) const noexcept {
 // try it reads the rest from the old offset and reports all of it as read (FUSE with
 // FOPEN_DIRECT_IO, seen up to Linux 6.18).
 bool IoUringEngine::is_for_worker(const Operation& operation) const noexcept {
-  // A blocking terminal blocks the entering thread, too.
+  // A blocking terminal blocks the entering thread, too: a write until all fits, and a read that
+  // waits for several characters (VMIN with VTIME) from the first one.
   if (operation.handle()->is_terminal()) {
-    return operation.kind() == OperationKind::write_stream && !operation.handle()->nonblocking();
+    return !operation.handle()->nonblocking() && (operation.kind() == OperationKind::write_stream ||
+                                                  operation.kind() == OperationKind::read_stream);
   }
   if (!operation.handle()->is_file()) return false;
   switch (operation.kind()) {

@@ -1,11 +1,19 @@
 // Rule 12: a borrowed descriptor stays its owner's - its mode, its flags, its number.
 #include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
 #include <sys/un.h>
+#include <termios.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <future>
+#include <string>
 #include <thread>
 
 #include "operations.hpp"
+#include "support/patience.hpp"
 
 namespace baton::conformance {
 namespace {
@@ -232,6 +240,46 @@ TEST_P(Borrowed, a_blocking_connect_ends_by_cancel_deadline_and_close) {
   socklen_t size = sizeof(span);
   ::getsockopt(sockets[0].get(), SOL_SOCKET, SO_SNDTIMEO, &span, &size);
   EXPECT_EQ(span.tv_usec, 0) << "an option of the owner's is changed";
+}
+
+// A terminal is readable with the first character, and a read waits for the others. The end of an
+// earlier ring may interrupt the first read, so there are two.
+TEST_P(Borrowed, a_read_of_a_blocking_terminal_blocks_no_other_operation) {
+  int pair[2];
+  ASSERT_EQ(::openpty(&pair[0], &pair[1], nullptr, nullptr, nullptr), 0);
+  Fd ends[2] = {Fd{pair[0]}, Fd{pair[1]}};
+  termios modes{};
+  ASSERT_EQ(::tcgetattr(ends[1].get(), &modes), 0);
+  ::cfmakeraw(&modes);
+  modes.c_cc[VMIN] = modes.c_cc[VTIME] = 255;
+  ASSERT_EQ(::tcsetattr(ends[1].get(), TCSANOW, &modes), 0);
+  Handle* const terminal = borrow(ends[1], HandleKind::pipe);
+  Probe* reads[2];
+  std::promise<void> served;
+  std::atomic<bool> held{false};
+  std::thread watch{[&] {
+    const std::future<void> end = served.get_future();
+    const Deadline last = test::at_last();
+    // Before the time after a character is over, and all of them in the end.
+    while (end.wait_for(1s) != std::future_status::ready) {
+      held = last < Deadline::after(0ms);
+      const std::string more(held ? 255 : 1, 'x');
+      static_cast<void>(::write(ends[0].get(), more.data(), more.size()));
+    }
+  }};
+  for (Probe*& read : reads) {
+    EXPECT_EQ(::write(ends[0].get(), "x", 1), 1);
+    pollfd state{ends[1].get(), POLLIN, 0};
+    EXPECT_EQ(::poll(&state, 1, -1), 1);
+    read = &reading(terminal, memory(300));
+    inside([&] { start(*read); });
+    for (int i = 0; i < 3; ++i) run_for(1ms);
+  }
+  served.set_value();
+  watch.join();
+  EXPECT_FALSE(held);
+  for (Probe* const read : reads) proactor().cancel(*read);
+  run([&] { return reads[0]->done() && reads[1]->done(); });
 }
 
 // A terminal is writable as long as one byte fits, and a write of more waits for its reader.
