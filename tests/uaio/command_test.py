@@ -44,7 +44,7 @@ class Command(unittest.TestCase):
         result = run("run", "--options", good, "--", *program)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         for bad in ("threads=0", "depth=65537", "inline_read=-1", "interval_us=99", "signal=0",
-                    "direct=2", "threads=2x", "threads"):
+                    "signal=9", "signal=33", "direct=2", "threads=2x", "threads"):
             result = run("run", "--options", bad, "--", *program)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn(f"UAIO: not understood, and left out: {bad}\n", result.stderr)

@@ -51,12 +51,13 @@ bool is_refusal(const io_event& event) noexcept {
   return event.res == -EAGAIN || event.res == -EOPNOTSUPP || event.res == -ESPIPE;
 }
 
-/// Less was moved than requested. It is the end of the file or of the disk; or the number now
-/// belongs to another file, and the kernel moved what it could without waiting. The starter finds
-/// out which.
+/// Less was moved than requested. It is the end of the file or of the disk; or the kernel moved
+/// what it could without waiting, because the number now belongs to another file, or because the
+/// file system reads this file through the page cache. The starter finds out which. It cannot
+/// continue a vectored write.
 bool is_short(const io_event& event, const Request& request) noexcept {
-  return event.res > 0 && !is_vectored(request.action) &&
-         static_cast<std::uint64_t>(event.res) < request.size;
+  return event.res > 0 && request.action != Action::writev &&
+         static_cast<std::uint64_t>(event.res) < request.bytes;
 }
 
 bool goes_back(const io_event& event, const Request& request) noexcept {
