@@ -6,8 +6,10 @@ usage: command_test.py COMMAND PRELOAD_LIBRARY
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -70,6 +72,19 @@ class Command(unittest.TestCase):
                                         text=True, check=False)
             self.assertEqual((result.returncode, result.stderr),
                              (1, "uaio: standard output cannot be written\n"))
+
+    def test_a_folder_whose_name_cannot_be_preloaded(self):
+        for name in ("a b", "a:b"):
+            with tempfile.TemporaryDirectory() as parent:
+                folder = Path(parent) / name
+                (folder / "bin").mkdir(parents=True)
+                (folder / "lib").mkdir()
+                command = shutil.copy(COMMAND, folder / "bin")
+                (folder / "lib/libuaio-preload.so").symlink_to(Path(LIBRARY).resolve())
+                result = subprocess.run([command, "run", "true"], capture_output=True, text=True,
+                                        check=False)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn("cannot be preloaded", result.stderr)
 
     def test_a_program_that_is_missing(self):
         result = run("run", "no-such-program")
