@@ -6,8 +6,10 @@ usage: command_test.py COMMAND PRELOAD_LIBRARY
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -44,7 +46,7 @@ class Command(unittest.TestCase):
         result = run("run", "--options", good, "--", *program)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         for bad in ("threads=0", "depth=65537", "inline_read=-1", "interval_us=99", "signal=0",
-                    "direct=2", "threads=2x", "threads"):
+                    "signal=9", "signal=33", "direct=2", "threads=2x", "threads"):
             result = run("run", "--options", bad, "--", *program)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn(f"UAIO: not understood, and left out: {bad}\n", result.stderr)
@@ -70,6 +72,19 @@ class Command(unittest.TestCase):
                                         text=True, check=False)
             self.assertEqual((result.returncode, result.stderr),
                              (1, "uaio: standard output cannot be written\n"))
+
+    def test_a_folder_whose_name_cannot_be_preloaded(self):
+        for name in ("a b", "a:b"):
+            with tempfile.TemporaryDirectory() as parent:
+                folder = Path(parent) / name
+                (folder / "bin").mkdir(parents=True)
+                (folder / "lib").mkdir()
+                command = shutil.copy(COMMAND, folder / "bin")
+                (folder / "lib/libuaio-preload.so").symlink_to(Path(LIBRARY).resolve())
+                result = subprocess.run([command, "run", "true"], capture_output=True, text=True,
+                                        check=False)
+                self.assertEqual(result.returncode, 1)
+                self.assertIn("cannot be preloaded", result.stderr)
 
     def test_a_program_that_is_missing(self):
         result = run("run", "no-such-program")

@@ -23,6 +23,7 @@ void use(Request& request, aiocb& block, Group& group, char* data) {
   request.action = Action::writev;
   request.data = data;
   request.size = 3;
+  request.bytes = 4;
   request.offset = std::uint64_t{1} << 40;
   request.priority = 9;
   request.note = some_notification();
@@ -30,8 +31,8 @@ void use(Request& request, aiocb& block, Group& group, char* data) {
   request.native.store(native_direct);
   request.moved_before = 11;
   request.after_direct = 12;
-  request.waits_for = 13;
   request.started = true;
+  request.held = true;
   request.awaited = true;
   request.tally = data;
   request.handover.store(Handover::refused);
@@ -44,8 +45,8 @@ void expect_fresh(const Request& request) {
   EXPECT_EQ(request.native.load(), native_none);
   EXPECT_EQ(request.moved_before, 0U);
   EXPECT_EQ(request.after_direct, 0U);
-  EXPECT_EQ(request.waits_for, 0U);
   EXPECT_FALSE(request.started);
+  EXPECT_FALSE(request.held);
   EXPECT_FALSE(request.awaited);
   EXPECT_EQ(request.tally, nullptr);
   EXPECT_EQ(request.handover.load(), Handover::none);
@@ -86,6 +87,7 @@ TEST(Request, HasATwinForTheSameTransfer) {
   EXPECT_EQ(twin->action, Action::writev);
   EXPECT_EQ(twin->data, &byte);
   EXPECT_EQ(twin->size, 3U);
+  EXPECT_EQ(twin->bytes, 4U);
   EXPECT_EQ(twin->offset, std::uint64_t{1} << 40);
   EXPECT_EQ(twin->priority, 9);
   EXPECT_EQ(twin->note.kind, SIGEV_SIGNAL);

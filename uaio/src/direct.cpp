@@ -39,10 +39,18 @@ constexpr std::uint32_t ring_magic = 0xa10a10a1;
 // The whole system has 65,536 (fs.aio-max-nr); the kernel rounds the number up.
 constexpr unsigned requests_max = 256;
 
-/// A page that the kernel cannot write to.
+/// A page that the kernel cannot write to; null: no memory. It is made without a lock, which a
+/// signal handler would find held by the thread that it has interrupted.
 void* closed_page() noexcept {
-  static void* const page = ::mmap(nullptr, 4'096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return page;
+  static std::atomic<void*> page{nullptr};
+  void* made = page.load(std::memory_order_relaxed);
+  if (made != nullptr) return made;
+  constexpr std::size_t size = 4'096;
+  void* const fresh = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (fresh == MAP_FAILED) return nullptr;
+  if (page.compare_exchange_strong(made, fresh, std::memory_order_relaxed)) return fresh;
+  ::munmap(fresh, size);
+  return made;
 }
 
 /// It cannot be done without waiting. ESPIPE: the number now belongs to a socket, which has no
@@ -51,12 +59,13 @@ bool is_refusal(const io_event& event) noexcept {
   return event.res == -EAGAIN || event.res == -EOPNOTSUPP || event.res == -ESPIPE;
 }
 
-/// Less was moved than requested. It is the end of the file or of the disk; or the number now
-/// belongs to another file, and the kernel moved what it could without waiting. The starter finds
-/// out which.
+/// Less was moved than requested. It is the end of the file or of the disk; or the kernel moved
+/// what it could without waiting, because the number now belongs to another file, or because the
+/// file system reads this file through the page cache. The starter finds out which. It cannot
+/// continue a vectored write.
 bool is_short(const io_event& event, const Request& request) noexcept {
-  return event.res > 0 && !is_vectored(request.action) &&
-         static_cast<std::uint64_t>(event.res) < request.size;
+  return event.res > 0 && request.action != Action::writev &&
+         static_cast<std::uint64_t>(event.res) < request.bytes;
 }
 
 bool goes_back(const io_event& event, const Request& request) noexcept {
@@ -90,7 +99,7 @@ bool Direct::open() noexcept {
   int error = ::syscall(SYS_io_setup, requests_max, &context) == 0 ? 0 : errno;
   auto* const made = reinterpret_cast<Ring*>(context);
   if (error == 0 && (made->magic != ring_magic || made->incompatible != 0 ||
-                     made->header_size != sizeof(Ring) || closed_page() == MAP_FAILED)) {
+                     made->header_size != sizeof(Ring) || closed_page() == nullptr)) {
     error = ENOSYS;
     ::syscall(SYS_io_destroy, context);
   }

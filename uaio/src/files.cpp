@@ -161,15 +161,14 @@ void Files::remove(Descriptor& descriptor) noexcept {
   give_node(free_descriptors_, descriptor);
 }
 
-void Files::link(Request& request) noexcept {
+void Files::link(Request& request, bool late) noexcept {
   Descriptor& descriptor = *request.descriptor;
   Inode& inode = *descriptor.inode;
   ++descriptor.pending;
-  ++inode.pending;
-  request.file_next = nullptr;
-  request.file_previous = inode.last;
-  (inode.last != nullptr ? inode.last->file_next : inode.first) = &request;
-  inode.last = &request;
+  request.file_next = late ? inode.first : nullptr;
+  request.file_previous = late ? nullptr : inode.last;
+  (request.file_previous != nullptr ? request.file_previous->file_next : inode.first) = &request;
+  (request.file_next != nullptr ? request.file_next->file_previous : inode.last) = &request;
 }
 
 void Files::unlink(Request& request) noexcept {
@@ -179,7 +178,6 @@ void Files::unlink(Request& request) noexcept {
   Request* const previous = request.file_previous;
   (previous != nullptr ? previous->file_next : inode.first) = next;
   (next != nullptr ? next->file_previous : inode.last) = previous;
-  --inode.pending;
   --descriptor.pending;
 }
 

@@ -31,10 +31,8 @@ struct Line {
 struct Inode {
   dev_t device = 0;
   ino_t number = 0;
-  std::uint32_t pending = 0;
   Request* first = nullptr;  // in order of starts
   Request* last = nullptr;
-  Request* held = nullptr;  // syncs that wait for earlier ones, by run_next, in order of starts
   Line reads;
   Line writes;
   std::uint32_t descriptors = 0;
@@ -70,7 +68,8 @@ class Files {
   /// How many descriptors they have.
   [[nodiscard]] std::size_t descriptors() const noexcept { return count_; }
 
-  void link(Request& request) noexcept;
+  /// `late`: before all others of its file.
+  void link(Request& request, bool late) noexcept;
   void unlink(Request& request) noexcept;
 
   /// Calls visit(request) for each that is pending; it may not link or unlink.

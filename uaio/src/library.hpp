@@ -99,7 +99,12 @@ class Library {
 
   // -- complete and not fetched (libuaio's uaio_waitcomplete) -------------------------------------
 
-  void keep_done_list() noexcept { keeps_done_ = true; }
+  /// Called before the first request, and any number of times.
+  void keep_done_list() noexcept {
+    if (!keeps_done_.load(std::memory_order_relaxed)) {
+      keeps_done_.store(true, std::memory_order_relaxed);
+    }
+  }
   /// Takes the result of this request; false: another thread was quicker.
   bool fetch(aiocb& block) noexcept;
   /// Takes the oldest request with its error and result; null: there is none.
@@ -162,7 +167,7 @@ class Library {
   std::atomic<std::int32_t> waits_for_direct_{0};
   pthread_mutex_t start_mutex_ = PTHREAD_MUTEX_INITIALIZER;
   std::atomic<bool> timer_started_{false};
-  bool keeps_done_ = false;
+  std::atomic<bool> keeps_done_{false};
 
   pthread_mutex_t done_mutex_ = PTHREAD_MUTEX_INITIALIZER;
   aiocb* done_first_ = nullptr;

@@ -24,6 +24,17 @@ bool read_switch(std::string_view text, bool& out) {
   return true;
 }
 
+/// One that a program can handle.
+bool read_signal(std::string_view text, int& out) {
+  int number = 0;
+  sigset_t all;
+  sigfillset(&all);  // without those of the C library
+  if (!read_number(text, number, 1, SIGRTMAX) || sigismember(&all, number) != 1) return false;
+  if (number == SIGKILL || number == SIGSTOP) return false;
+  out = number;
+  return true;
+}
+
 bool read_mode(std::string_view text, Mode& out) {
   if (text == "auto") {
     out = Mode::automatic;
@@ -50,8 +61,9 @@ bool apply(Options& options, std::string_view key, std::string_view value) {
   if (key == "mode") return read_mode(value, options.mode);
   if (key == "threads") return read_number(value, options.threads, 1U, 64U);
   if (key == "depth") {
-    options.depth_is_given = true;
-    return read_number(value, options.depth, 1U, 65'536U);
+    const bool understood = read_number(value, options.depth, 1U, 65'536U);
+    options.depth_is_given |= understood;
+    return understood;
   }
   if (key == "inline_read") {
     return read_number(value, options.inline_read, std::size_t{0}, inline_max);
@@ -60,7 +72,7 @@ bool apply(Options& options, std::string_view key, std::string_view value) {
     return read_number(value, options.inline_write, std::size_t{0}, inline_max);
   }
   if (key == "interval_us") return read_number(value, options.interval_us, 100U, 1'000'000U);
-  if (key == "signal") return read_number(value, options.signal, 1, SIGRTMAX);
+  if (key == "signal") return read_signal(value, options.signal);
   if (key == "trace") return read_switch(value, options.trace);
   if (key == "direct") return read_switch(value, options.direct);
   if (key == "explain") return read_switch(value, options.explain);

@@ -88,8 +88,8 @@ Request* take_request() noexcept {
   request->moved_before = 0;
   request->handed_to.store(nullptr, std::memory_order_relaxed);
   request->after_direct = 0;
-  request->waits_for = 0;
   request->started = false;
+  request->held = false;
   request->awaited = false;
   request->tally = nullptr;
   request->handover.store(Handover::none, std::memory_order_relaxed);
@@ -108,6 +108,7 @@ Request* take_twin(const Request& request) noexcept {
   twin->action = request.action;
   twin->data = request.data;
   twin->size = request.size;
+  twin->bytes = request.bytes;
   twin->offset = request.offset;
   twin->priority = request.priority;
   twin->note = request.note;

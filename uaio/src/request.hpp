@@ -104,9 +104,8 @@ struct Request {
   Shard* shard = nullptr;
   Group* group = nullptr;
   Notification note;
-  // Order of starts: within a shard, or of direct requests. Other threads read it while it is
-  // written, and may take an earlier use of this memory for a pending request until they look
-  // again.
+  // Order of starts of direct requests. Other threads read it while it is written, and may take an
+  // earlier use of this memory for a pending request until they look again.
   std::atomic<std::uint64_t> number{0};
   std::atomic<std::uint64_t> number_done{0};  // a direct request of this number the kernel has done
   // A direct request that the kernel gave back late: the shard that gets it.
@@ -118,18 +117,19 @@ struct Request {
   std::uint64_t offset = 0;
   std::size_t moved_before = 0;  // by the caller, at the start
   void* data = nullptr;
-  std::size_t size = 0;         // bytes, or buffers of a vectored one
-  std::uint32_t waits_for = 0;  // a sync: earlier requests on the file that are not complete
-  int fildes = -1;              // the program's number
+  std::size_t size = 0;   // bytes, or buffers of a vectored one
+  std::size_t bytes = 0;  // in all
+  int fildes = -1;        // the program's number
   /// The same file: a descriptor in the keeper's own table, or one of the two constants above.
   /// Atomic: a snapshot (for_each_pending) reads it while its holder changes it.
   std::atomic<int> native{native_none};
   int priority = 0;  // aio_reqprio: 0 is the most urgent
   Action action = Action::read;
-  bool started = false;   // at the engine; else in the run list or held behind others
+  bool started = false;   // at the engine; else in the run list or held
+  bool held = false;      // a sync: waits for the earlier requests of its file
   bool awaited = false;   // the call that cancels it waits for it
   void* tally = nullptr;  // of that call
-  // Its file's list, in order of starts; the run list or the held syncs; free list or notifier.
+  // Its file's list, in order of starts; the run list; free list or notifier.
   Request* file_next = nullptr;
   Request* file_previous = nullptr;
   Request* run_next = nullptr;

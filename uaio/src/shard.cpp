@@ -266,11 +266,7 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
   Descriptor& file = *found;
   request.descriptor = &file;
   request.shard = this;
-  request.number.store(late ? 0 : ++number_, std::memory_order_relaxed);
-  if (late) hold_syncs(*file.inode);
-  const std::uint32_t earlier = file.inode->pending;
-  files_->link(request);
-  request.waits_for = syncs(request.action) ? earlier : 0;
+  files_->link(request, late);
   ssize_t moved = 0;
   if (syncs(request.action) && file.kind != baton::HandleKind::file) {
     finish(request, EINVAL, -1);
@@ -312,13 +308,8 @@ bool Shard::ensure_handle(Descriptor& descriptor) noexcept {
 }
 
 void Shard::launch(Request& request) noexcept {
-  if (request.waits_for > 0) {
-    Request** place = &request.descriptor->inode->held;
-    while (*place != nullptr) place = &(*place)->run_next;
-    request.run_next = nullptr;
-    *place = &request;
-    return;
-  }
+  request.held = syncs(request.action) && request.descriptor->inode->first != &request;
+  if (request.held) return;
   if (Line* const line = line_of(request)) {
     if (line->at_work != nullptr) {
       request.run_next = nullptr;
@@ -400,6 +391,7 @@ bool unlink_from(Request*& head, const Request& request, Request*& before) noexc
 
 /// Removes it from whichever list it waits in.
 void Shard::unqueue(Request& request) noexcept {
+  if (std::exchange(request.held, false)) return;
   Request* before = nullptr;
   RunQueue& row = row_of(request);
   if (unlink_from(row.first, request, before)) {
@@ -411,7 +403,6 @@ void Shard::unqueue(Request& request) noexcept {
     if (line->last == &request) line->last = before;
     return;
   }
-  if (unlink_from(request.descriptor->inode->held, request, before)) return;
   if (unlink_from(after_direct_, request, before)) library_.wait_for_direct(-1);
 }
 
@@ -541,9 +532,7 @@ void Shard::finish(Request& request, int error, ssize_t result) noexcept {
   Line* const line = line_of(request);
   files_->unlink(request);
   if (line != nullptr && line->at_work == &request) leave_line(*line);
-  if (descriptor.inode->held != nullptr || after_direct_ != nullptr) {
-    release_held(*descriptor.inode, request.number.load(std::memory_order_relaxed));
-  }
+  release_held(*descriptor.inode);
   let_go(descriptor);
   auto* const tally = static_cast<Cancelled*>(request.tally);
   if (tally != nullptr) {
@@ -564,31 +553,12 @@ void Shard::let_go(Descriptor& descriptor) noexcept {
   files_->remove(descriptor);
 }
 
-// The request that was started as `number` is complete: syncs that waited for nothing else may go.
-void Shard::release_held(Inode& inode, std::uint64_t number) noexcept {
-  Request** place = &inode.held;
-  while (Request* const sync = *place) {
-    if (sync->number.load(std::memory_order_relaxed) > number && --sync->waits_for == 0) {
-      *place = sync->run_next;
-      queue(*sync);
-      look_again_ = true;
-    } else {
-      place = &sync->run_next;
-    }
-  }
-  // Syncs that wait for direct requests, too, are counted down where they are.
-  for (Request* sync = after_direct_; sync != nullptr; sync = sync->run_next) {
-    if (sync->descriptor->inode == &inode && sync->number.load(std::memory_order_relaxed) > number)
-      --sync->waits_for;
-  }
-}
-
-/// All waiting syncs wait for one more request, whose number is below theirs.
-void Shard::hold_syncs(const Inode& inode) noexcept {
-  for (Request* sync = inode.held; sync != nullptr; sync = sync->run_next) ++sync->waits_for;
-  for (Request* sync = after_direct_; sync != nullptr; sync = sync->run_next) {
-    if (sync->descriptor->inode == &inode) ++sync->waits_for;
-  }
+/// A sync goes when it is the first of its file: all that were started before it are complete.
+void Shard::release_held(const Inode& inode) noexcept {
+  Request* const first = inode.first;
+  if (first == nullptr || !std::exchange(first->held, false)) return;
+  queue(*first);
+  look_again_ = true;
 }
 
 void Shard::release_after_direct() noexcept {

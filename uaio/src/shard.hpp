@@ -146,8 +146,7 @@ class Shard {
   static void completed(baton::Operation& operation);
   void finish(Request& request, int error, ssize_t result) noexcept;
   void let_go(Descriptor& descriptor) noexcept;
-  void release_held(Inode& inode, std::uint64_t number) noexcept;
-  void hold_syncs(const Inode& inode) noexcept;
+  void release_held(const Inode& inode) noexcept;
   void release_after_direct() noexcept;
   Cancelled* cancel_under_way(const Cancelled& tally) noexcept;
   void ask_to_cancel(Cancelled& tally) noexcept;
@@ -171,7 +170,6 @@ class Shard {
   std::uint32_t queued_ = 0;         // in those
   RunQueue streams_;                 // of streams that the depth does not bound
   Request* after_direct_ = nullptr;  // syncs that wait for direct requests, by run_next
-  std::uint64_t number_ = 0;
   std::uint32_t in_flight_ = 0;
   std::uint32_t bounded_ = 0;  // of those, how many the depth bounds
   bool collecting_ = false;

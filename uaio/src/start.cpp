@@ -155,6 +155,7 @@ Request* make_request(aiocb& block, const Transfer& transfer, std::size_t moved,
   request->action = transfer.action;
   request->data = transfer.data;
   request->size = transfer.size;
+  request->bytes = transfer.bytes;
   request->offset = static_cast<std::uint64_t>(transfer.offset);
   request->moved_before = moved;
   request->priority = syncs(transfer.action) ? 0 : block.aio_reqprio;
@@ -296,6 +297,11 @@ std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
                             SizeLimit::exceeded) {
     return 0;
   }
+  // A callback without a thread is refused before anything is moved, one request at a time.
+  const auto can_be_told = [&](const aiocb* each) {
+    return library.notifier().prepare(Notification::from(each->aio_sigevent)) == 0;
+  };
+  if (tells_each && !std::all_of(list, list + length, can_be_told)) return 0;
   asked = length;
   std::size_t moved = move_run(first->aio_fildes, action, pieces.data(), length, first->aio_offset);
   std::size_t done = 0;
@@ -353,9 +359,17 @@ std::size_t submit(Batch& batch, bool watched) noexcept {
   return again + static_cast<std::size_t>(list + refused - others);
 }
 
-/// A direct request came back: its number may belong to another file by now. A short read from the
-/// page cache ends where the cached part ends and is repeated; any other short read ends at the end
-/// of the file. A short write continues. A non-blocking stream is read or written now.
+/// Whether a short read ended where its file ends.
+bool ends_with_its_file(const Request& request, std::int64_t moved) noexcept {
+  struct stat status{};
+  return ::fstat(request.fildes, &status) == 0 && S_ISREG(status.st_mode) &&
+         static_cast<std::int64_t>(request.offset) + moved >= status.st_size;
+}
+
+/// A direct request came back: its number may belong to another file by now, or the file system
+/// reads this file through the page cache. Such a read ends where the cached part ends. So a short
+/// read is repeated unless it ends at the end of the file. A short write continues. A non-blocking
+/// stream is read or written now.
 AtOnce look_again_at(Request& request) noexcept {
   const std::int64_t result = request.result.load(std::memory_order_relaxed);
   if (writes(request.action) && (result > 0 || result == -EAGAIN)) {
@@ -370,7 +384,7 @@ AtOnce look_again_at(Request& request) noexcept {
     Library::get().direct().stop_refusing_streams();
   }
   if (result > 0) {
-    if (by_device && (flags & O_DIRECT) == 0) return {};
+    if (by_device && !ends_with_its_file(request, result)) return {};
     return {AtOnce::Answer::done, 0, static_cast<std::size_t>(result)};
   }
   if (flags < 0 || by_device || (flags & O_NONBLOCK) == 0) return {};

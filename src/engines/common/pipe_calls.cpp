@@ -1,10 +1,12 @@
 // Owned pipes are non-blocking. A borrowed pipe may be blocking, and keeps its mode. It is read
-// with RWF_NOWAIT where the kernel supports that (pipes: Linux 6.5), and otherwise after a poll. It
-// is written after a poll, at most PIPE_BUF bytes at a time: a writable pipe has room for that
-// much. A terminal is writable as soon as one byte fits and may block for the others. It is
-// readable at its first character and may wait for others (VMIN, VTIME). So each call opens it anew
-// in non-blocking mode; if it cannot, it writes one byte. Another process may act between poll and
-// call; then the call blocks. That takes another reader or writer of the same pipe.
+// with RWF_NOWAIT where the kernel supports that (pipes: Linux 6.5), and written so together with
+// RWF_NOSIGNAL. Named pipes and terminals do not support it. A terminal is writable as soon as one
+// byte fits and may block for the others. It is readable at its first character and may wait for
+// others (VMIN, VTIME). A named pipe may have other readers and writers, which act between a poll
+// and the call. So each call opens it anew in non-blocking mode, after a poll. If it cannot, it
+// writes PIPE_BUF bytes at most, for which a writable pipe has room, or one byte to a terminal;
+// then another reader or writer can block the call. A pseudo-terminal's master cannot be opened
+// anew.
 //
 // SIGPIPE: RWF_NOSIGNAL (Linux 6.18). On older kernels the signal is blocked in this thread around
 // the write, and a SIGPIPE that the write has raised is consumed.
@@ -52,23 +54,24 @@ ssize_t PipeCalls::read(const Handle& handle, iovec* pieces, std::size_t count) 
       errno = EAGAIN;
       return -1;
     }
-    if (handle.is_terminal()) return read_terminal(fd, pieces, number);
+    const int again = open_again(handle, O_RDONLY);
+    if (again >= 0) {
+      const ssize_t read = system_.readv(again, pieces, number);
+      close_again(again);
+      return read;
+    }
   }
   if (count == 1) return system_.read(fd, pieces[0].iov_base, pieces[0].iov_len);
   return system_.readv(fd, pieces, number);
 }
 
-ssize_t PipeCalls::read_terminal(NativeHandle fd, const iovec* pieces, int count) noexcept {
-  const int again = open_again(fd, O_RDONLY);
-  if (again < 0) return system_.readv(fd, pieces, count);
-  const ssize_t moved = system_.readv(again, pieces, count);
-  close_again(again);
-  return moved;
-}
-
 ssize_t PipeCalls::write(const Handle& handle, iovec* pieces, std::size_t count) noexcept {
   if (!handle.writable()) return write_without_signal(handle.native(), pieces, count);  // EBADF
   if (!handle.nonblocking()) {
+    if (!handle.is_terminal()) {
+      const ssize_t moved = write_with(handle, pieces, count, RWF_NOWAIT);
+      if (moved >= 0 || !is_refused(errno)) return moved;
+    }
     if (!ready_now(system_, handle.native(), POLLOUT)) {
       // Descriptors that take no writes (signalfd, timerfd, epoll) never report room and answer
       // EINVAL. All others accept an empty write, full or not, without reaching the file.
@@ -76,13 +79,11 @@ ssize_t PipeCalls::write(const Handle& handle, iovec* pieces, std::size_t count)
       if (system_.writev(handle.native(), &nothing, 1) == 0) errno = EAGAIN;
       return -1;
     }
-    if (handle.is_terminal()) {
-      const int fd = open_again(handle.native(), O_WRONLY);
-      if (fd >= 0) {
-        const ssize_t moved = write_without_signal(fd, pieces, count);
-        close_again(fd);
-        return moved;
-      }
+    const int again = open_again(handle, O_WRONLY);
+    if (again >= 0) {
+      const ssize_t moved = write_without_signal(again, pieces, count);
+      close_again(again);
+      return moved;
     }
     std::size_t room = handle.is_terminal() ? 1 : PIPE_BUF;
     std::size_t kept = 0;
@@ -92,21 +93,28 @@ ssize_t PipeCalls::write(const Handle& handle, iovec* pieces, std::size_t count)
     }
     count = kept;
   }
-  if (no_signal_writes_.load(std::memory_order_relaxed)) {
-    const ssize_t moved = system_.pwritev2(handle.native(), pieces, static_cast<int>(count),
-                                           current_position, RWF_NOSIGNAL);
-    if (moved >= 0 || !is_refused(errno)) return moved;
-    if (errno != EINVAL) no_signal_writes_.store(false, std::memory_order_relaxed);
-  }
+  const ssize_t moved = write_with(handle, pieces, count, 0);
+  if (moved >= 0 || !is_refused(errno)) return moved;
+  if (errno != EINVAL) no_signal_writes_.store(false, std::memory_order_relaxed);
   return write_without_signal(handle.native(), pieces, count);
 }
 
-// Opening a descriptor anew makes another open file description of the same device, with a mode of
-// its own. For a master (5, 2: /dev/ptmx) it would create a new pseudo-terminal. Without /proc the
-// open fails.
-int PipeCalls::open_again(NativeHandle fd, int access) noexcept {
+/// With RWF_NOSIGNAL and this flag.
+ssize_t PipeCalls::write_with(const Handle& handle, const iovec* pieces, std::size_t count,
+                              int flag) noexcept {
+  if (!no_signal_writes_.load(std::memory_order_relaxed)) return errno = ENOSYS, -1;
+  return system_.pwritev2(handle.native(), pieces, static_cast<int>(count), current_position,
+                          RWF_NOSIGNAL | flag);
+}
+
+// Opening a descriptor anew makes another open file description of the same pipe or terminal, with
+// a mode of its own. For a master (5, 2: /dev/ptmx) it would create a new pseudo-terminal. Without
+// /proc the open fails.
+int PipeCalls::open_again(const Handle& handle, int access) noexcept {
+  const NativeHandle fd = handle.native();
   struct stat status{};
   if (system_.fstat(fd, &status) != 0 || status.st_rdev == makedev(5, 2)) return -1;
+  if (!handle.is_terminal() && !S_ISFIFO(status.st_mode)) return -1;
   char path[40];
   static_cast<void>(std::snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd));
   return system_.open(path, access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);

@@ -19,13 +19,13 @@ class PipeCalls {
 
   /// As readv(2); EAGAIN if it would block.
   ssize_t read(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
-  /// As writev(2); EAGAIN if it would block, EPIPE without the signal. May shorten `pieces`: at
-  /// most PIPE_BUF bytes go into a blocking pipe.
+  /// As writev(2); EAGAIN if it would block, EPIPE without the signal. May shorten `pieces`.
   ssize_t write(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
 
  private:
-  ssize_t read_terminal(NativeHandle fd, const iovec* pieces, int count) noexcept;
-  int open_again(NativeHandle fd, int access) noexcept;
+  ssize_t write_with(const Handle& handle, const iovec* pieces, std::size_t count,
+                     int flag) noexcept;
+  int open_again(const Handle& handle, int access) noexcept;
   void close_again(NativeHandle fd) noexcept;
   ssize_t write_without_signal(NativeHandle fd, const iovec* pieces, std::size_t count) noexcept;
 

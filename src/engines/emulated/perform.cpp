@@ -11,6 +11,7 @@
 #include "engines/emulated/perform.hpp"
 
 #include <errno.h>
+#include <limits.h>
 
 #include <algorithm>
 #include <array>
@@ -64,6 +65,12 @@ msghdr message_of(std::span<iovec> pieces) noexcept {
 
 bool is_socket(const Handle& handle) noexcept {
   return handle.kind() != HandleKind::pipe && handle.kind() != HandleKind::file;
+}
+
+/// A write to a pipe that other writers do not interrupt (pipe(7)): it is made by one call, and no
+/// call with others moves a part of it.
+bool is_atomic(const Operation& operation) noexcept {
+  return !is_socket(*operation.handle()) && remaining_bytes(operation) <= PIPE_BUF;
 }
 
 }  // namespace
@@ -157,7 +164,9 @@ ssize_t Performer::send(const Handle& handle, iovec* pieces, std::size_t count) 
 }
 
 ssize_t Performer::send(const Operation& operation) noexcept {
-  if (goes_whole(system_, operation, pieces_max)) {
+  const bool is_long =
+      operation.has(Operation::vectored) && operation.buffers().size() > pieces_max;
+  if (is_long && (moves_records(system_, operation) || is_atomic(operation))) {
     return move_whole_list(system_, pipes_, operation);
   }
   BATON_UNINITIALIZED Pieces pieces;
@@ -181,13 +190,20 @@ Outcome Performer::perform_merged(OperationList& queue, OperationQueue& complete
   BATON_UNINITIALIZED Pieces pieces;
   std::size_t count = 0;
   std::size_t tried = 0;
-  const bool alone = keeps_records(system_, *queue.front()->handle());
+  Handle& handle = *queue.front()->handle();
+  const bool alone = keeps_records(system_, handle);
   for (Operation* each = alone ? nullptr : queue.front(); each != nullptr && count < pieces.size();
        each = OperationList::next(*each)) {
     // An operation with nothing to move is left to perform(), when it is the first.
     if (each->kind() != OperationKind::write_stream || remaining_bytes(*each) == 0) break;
     const std::size_t more = remaining(*each, std::span{pieces}.subspan(count));
-    for (std::size_t end = count + more; count < end; ++count) tried += pieces[count].iov_len;
+    std::size_t bytes = 0;
+    for (std::size_t i = count; i < count + more; ++i) bytes += pieces[i].iov_len;
+    // The system may cut a call of more than PIPE_BUF bytes anywhere, and so may the room here.
+    const bool whole = bytes == remaining_bytes(*each) && tried + bytes <= PIPE_BUF;
+    if (!is_socket(handle) && !whole) break;
+    count += more;
+    tried += bytes;
     // The system takes no more at once, and later bytes must not go before the rest of these.
     if (tried >= limits::transfer_max / 2) break;
   }
@@ -196,7 +212,7 @@ Outcome Performer::perform_merged(OperationList& queue, OperationQueue& complete
     if (outcome == Outcome::done) completed.push_back(queue.pop_front());
     return outcome;
   }
-  const ssize_t sent = send(*queue.front()->handle(), pieces.data(), count);
+  const ssize_t sent = send(handle, pieces.data(), count);
   if (sent < 0) {
     const Outcome outcome = failed(*queue.front());  // the others get it themselves
     if (outcome == Outcome::done) completed.push_back(queue.pop_front());

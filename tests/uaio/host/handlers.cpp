@@ -2,10 +2,15 @@
 #include <malloc.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
+#include <utility>
 
 #include "host.hpp"
 
@@ -170,6 +175,38 @@ HOST_CASE(handlers_wait_between_all_instructions, "signals") {
     steps = false;
   }
   CHECK(handled > 100);
+}
+
+namespace {
+
+/// What runs in the midst of the next call of mmap for a page that is only read.
+void (*within_mmap)() = nullptr;
+
+}  // namespace
+
+#ifndef HOST_SANITIZED  // a sanitizer has a wrapper of its own
+// In place of libc's, for the library too.
+extern "C" [[gnu::visibility("default")]] void* mmap(void* address, std::size_t size,
+                                                     int protection, int flags, int file,
+                                                     off_t offset) noexcept {
+  void (*const call)() = protection == PROT_READ ? std::exchange(within_mmap, nullptr) : nullptr;
+  if (call != nullptr) call();
+  return reinterpret_cast<void*>(
+      ::syscall(SYS_mmap, address, size, protection, flags, file, offset));
+}
+#endif
+
+// The first request opens what all others use.
+HOST_CASE(handler_interrupts_the_first_direct_read, "signals") {
+  static const int file = host::temporary(O_DIRECT, 8'192);
+  static void* const memory = host::aligned();
+  ::signal(SIGUSR1, [](int) {
+    aiocb read = host::request(file, memory, 4'096);
+    CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);
+  });
+  aiocb read = host::request(file, host::aligned(), 4'096);
+  within_mmap = [] { ::raise(SIGUSR1); };
+  CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -21,6 +22,7 @@
 #include <termios.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -614,6 +616,70 @@ HOST_CASE(direct_writes_of_cached_pages, "kinds of files") {
     for (aiocb& each : blocks) CHECK(host::finish(each) == size);
     CHECK(::pread(twin, seen.data(), seen.size(), 0) == static_cast<ssize_t>(seen.size()));
     CHECK(std::memcmp(seen.data(), data, seen.size()) == 0);
+  }
+}
+
+// A file system that keeps data in its journal reads through the page cache, O_DIRECT or not.
+HOST_CASE(direct_read_by_the_cache_is_whole, "kinds of files") {
+  constexpr std::size_t size = 1U << 20;
+  std::string mounted = host::folder() + "/uaio-host-XXXXXX";
+  CHECK(::mkdtemp(mounted.data()) != nullptr);
+  const std::string image = mounted + ".image";
+  const std::string make = "(mkfs.ext4 -qF " + image + " 32M && mount -o loop,data=journal " +
+                           image + " " + mounted + ") >/dev/null 2>&1";
+  const bool made = ::unshare(CLONE_NEWNS) == 0 &&
+                    ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                    std::system(make.c_str()) == 0;
+  const std::string name = mounted + "/file";
+  const int cached = made ? ::open(name.c_str(), O_RDWR | O_CREAT, 0600) : -1;
+  const int file = made ? ::open(name.c_str(), O_RDONLY | O_DIRECT) : -1;
+  if (made) CHECK(::umount2(mounted.c_str(), MNT_DETACH) == 0);
+  ::unlink(image.c_str());
+  CHECK(::rmdir(mounted.c_str()) == 0);
+  if (!made) host::skip("may not mount a file system");
+  const std::vector<char> written(size, 'w');
+  CHECK(cached >= 0 && ::pwrite(cached, written.data(), size, 0) == static_cast<ssize_t>(size));
+  CHECK(file >= 0 && ::syncfs(cached) == 0);
+  char* const data = static_cast<char*>(host::aligned(size));
+  for (int round = 0; round < 4; ++round) {
+    CHECK(::posix_fadvise(cached, 0, 0, POSIX_FADV_DONTNEED) == 0);
+    CHECK(::posix_fadvise(cached, 0, 0, POSIX_FADV_RANDOM) == 0);
+    CHECK(::pread(cached, data, 65'536, 0) == 65'536);
+    std::memset(data, 0, size);
+    aiocb read = host::request(file, data, size);
+    CHECK(aio_read(&read) == 0 && host::finish(read) == static_cast<ssize_t>(size));
+    CHECK(std::memcmp(data, written.data(), size) == 0);
+  }
+}
+
+// Writes of up to PIPE_BUF bytes to a pipe are not mixed (pipe(7)).
+HOST_CASE(records_of_several_writers_stay_whole, "kinds of files") {
+  constexpr std::size_t size = 1'000;
+  constexpr int writers = 3;
+  constexpr int depth = 32;
+  Pipe pipe;
+  for (int i = 0; i < writers; ++i) {
+    const pid_t child = ::fork();
+    CHECK(child >= 0);
+    if (child != 0) continue;
+    std::vector<char> record(size, static_cast<char>('a' + i));
+    std::vector<aiocb> writes(depth, host::request(pipe.in(), record.data(), size));
+    for (int round = 0; round < host::rounds(); ++round) {
+      for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
+      for (aiocb& each : writes) CHECK(host::finish(each) == static_cast<ssize_t>(size));
+    }
+    ::_exit(0);
+  }
+  ::close(pipe.in());
+  const int count = writers * depth * host::rounds();
+  std::vector<char> record(size);
+  for (int i = 0; i < count; ++i) {
+    for (std::size_t got = 0; got < size;) {
+      const ssize_t more = ::read(pipe.out(), record.data() + got, size - got);
+      CHECK(more > 0);
+      got += static_cast<std::size_t>(more);
+    }
+    CHECK(std::count(record.begin(), record.end(), record[0]) == static_cast<int>(size));
   }
 }
 

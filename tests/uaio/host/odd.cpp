@@ -67,6 +67,13 @@ aiocb* shared_block() {
   return static_cast<aiocb*>(memory);
 }
 
+/// In seconds.
+double time_of_process() {
+  timespec time{};
+  CHECK(::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 }  // namespace
 
 HOST_CASE(threads_have_much_data_of_their_own, "limits") {
@@ -407,11 +414,6 @@ HOST_CASE(very_many_are_cancelled, "answers") {
   std::vector<char> bytes(40'000);
   std::vector<aiocb> reads;
   for (char& each : bytes) reads.push_back(host::request(pipe.out(), &each, 1));
-  const auto time_of_process = [] {
-    timespec time{};
-    CHECK(::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) == 0);
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-  };
   const double begin = time_of_process();
   for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
   const double started = time_of_process();
@@ -419,6 +421,20 @@ HOST_CASE(very_many_are_cancelled, "answers") {
   const double cancelled = time_of_process();
   CHECK(cancelled - started < 2 * (started - begin));
   CHECK(aio_error(&reads.back()) == ECANCELED);
+}
+// Each waits for all those before it.
+HOST_CASE(very_many_syncs_at_once, "answers") {
+  const int file = ::memfd_create("synced", 0);
+  CHECK(file >= 0);
+  const auto time_of = [&](std::size_t count) {
+    std::vector<aiocb> syncs(count, host::request(file, nullptr, 0));
+    const double begin = time_of_process();
+    for (aiocb& each : syncs) CHECK(aio_fsync(O_SYNC, &each) == 0);
+    for (aiocb& each : syncs) CHECK(host::finish(each) == 0);
+    return time_of_process() - begin;
+  };
+  const double few = time_of(2'000);
+  CHECK(time_of(16'000) < 24 * few);  // 64, if each is looked at for each
 }
 HOST_CASE(time_outs_of_all_lengths, "signals") {
   Pipe pipe;

@@ -456,6 +456,30 @@ HOST_CASE(no_thread_for_a_callback, "limits") {
         }) == 0);
 }
 
+// The requests lie behind one another in a file, so that one call can move all.
+HOST_CASE(no_thread_for_the_callbacks_of_a_list, "limits") {
+  if (::geteuid() != 0 && ::getuid() == 0) host::skip("needs another user");
+  const int file = host::temporary(0, 4'096);
+  CHECK(host::in_child([&] {
+          if (::getuid() == 0) CHECK(::setresgid(65'534, 65'534, 65'534) == 0);
+          if (::getuid() == 0) CHECK(::setresuid(65'534, 65'534, 65'534) == 0);
+          char bytes[4];
+          aiocb first = host::request(file, bytes, 4);
+          CHECK(aio_read(&first) == 0 && host::finish(first) == 4);
+          const rlimit none{1, 1};
+          CHECK(::setrlimit(RLIMIT_NPROC, &none) == 0);
+          aiocb blocks[4];
+          aiocb* list[4];
+          for (int i = 0; i < 4; ++i) {
+            list[i] = &(blocks[i] = host::request(file, &bytes[i], 1, i));
+            blocks[i].aio_lio_opcode = LIO_READ;
+            detach_from(blocks[i], [](sigval) {}, nullptr, nullptr);
+          }
+          CHECK(lio_listio(LIO_NOWAIT, list, 4, nullptr) == -1 && errno == EAGAIN);
+          for (const aiocb& each : blocks) CHECK(aio_error(&each) == EAGAIN);
+        }) == 0);
+}
+
 namespace {
 
 /// SIGRTMIN, blocked, for notifications; the queue of signals can be closed and opened.

@@ -7,12 +7,14 @@
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
 #include <iterator>
+#include <string>
 #include <vector>
 
 #include "../../support/patience.hpp"
@@ -183,7 +185,7 @@ int refusal = 0;
 unsigned refused = 0;
 std::size_t written = 0;
 
-// Refuses writes with a flag, and counts the bytes of plain ones.
+// Refuses writes with a flag, counts the bytes of plain ones, and opens nothing.
 const os::System& system_that_counts_writes() {
   static const os::System table = [] {
     os::System made = os::real_system();
@@ -197,6 +199,7 @@ const os::System& system_that_counts_writes() {
       written += bytes;
       return static_cast<ssize_t>(bytes);
     };
+    made.open = [](const char*, int, mode_t) { return errno = EACCES, -1; };
     return made;
   }();
   return table;
@@ -233,13 +236,74 @@ TEST_F(PipeWrites, AListForABlockingPipeIsCut) {
 
 TEST_F(PipeWrites, AFlagThatTheKernelDoesNotKnowIsTriedOnce) {
   for (int i = 0; i < 3; ++i) EXPECT_GT(write_two_blocks(), 0);
-  EXPECT_EQ(refused, 1U);
+  EXPECT_EQ(refused, 2U) << "without waiting, and alone";
 }
 
 TEST_F(PipeWrites, AFlagThatOneFileRefusesIsTriedAgain) {
   refusal = EINVAL;
   for (int i = 0; i < 3; ++i) EXPECT_GT(write_two_blocks(), 0);
-  EXPECT_EQ(refused, 3U);
+  EXPECT_EQ(refused, 6U);
+}
+
+// Another reader or writer of the same pipe acts between the poll and the call.
+class SharedPipes : public Parts {
+ protected:
+  void SetUp() override {
+    if (::mkfifo(name_.c_str(), 0600) == 0) named_ = ::open(name_.c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(named_, 0);
+    ASSERT_EQ(::pipe2(ends_, O_CLOEXEC), 0);
+    ASSERT_GE(::fcntl(named_, F_SETPIPE_SZ, PIPE_BUF), 0);
+    ASSERT_GE(::fcntl(ends_[1], F_SETPIPE_SZ, PIPE_BUF), 0);
+  }
+  void TearDown() override {
+    for (const int each : {named_, ends_[0], ends_[1]}) ::close(each);
+    ::unlink(name_.c_str());
+  }
+  static const os::System& system_with_another(void (*acts)(int)) {
+    static void (*other)(int);
+    other = acts;
+    static const os::System table = [] {
+      os::System made = os::real_system();
+      made.ppoll = [](pollfd* list, nfds_t count, const timespec* time, const sigset_t* mask) {
+        const int answer = ::ppoll(list, count, time, mask);
+        if (answer > 0) other(list->fd);
+        return answer;
+      };
+      return made;
+    }();
+    return table;
+  }
+
+  std::string name_ = testing::TempDir() + "baton_named_pipe_" + std::to_string(::getpid());
+  int named_ = -1;
+  int ends_[2] = {-1, -1};
+  char block_[PIPE_BUF] = {};
+};
+
+TEST_F(SharedPipes, AWriteDoesNotWaitForTheRoomThatAnotherWriterHasTaken) {
+  PipeCalls pipes{system_with_another([](int pipe) {
+    const char block[PIPE_BUF] = {};
+    EXPECT_EQ(::write(pipe, block, sizeof(block)), PIPE_BUF);
+  })};
+  EXPECT_EQ(::write(ends_[1], block_, sizeof(block_)), PIPE_BUF);
+  for (const int each : {named_, ends_[1]}) {
+    iovec piece{block_, sizeof(block_)};
+    EXPECT_EQ(pipes.write(*handle(each, HandleKind::pipe, false), &piece, 1), -1);
+    EXPECT_EQ(errno, EAGAIN);
+  }
+}
+
+TEST_F(SharedPipes, AReadDoesNotWaitForWhatAnotherReaderHasTaken) {
+  PipeCalls pipes{system_with_another([](int pipe) {
+    char byte;
+    EXPECT_EQ(::read(pipe, &byte, 1), 1);
+  })};
+  EXPECT_EQ(::write(named_, "n", 1), 1);
+  for (const int each : {named_, ends_[0]}) {
+    iovec piece{block_, 1};
+    EXPECT_EQ(pipes.read(*handle(each, HandleKind::pipe, false), &piece, 1), -1);
+    EXPECT_EQ(errno, EAGAIN);
+  }
 }
 
 // -- pauses ---------------------------------------------------------------------------------------

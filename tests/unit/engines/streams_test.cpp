@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -375,6 +376,42 @@ TEST_P(Streams, merged_writes_cut_anywhere_lose_nothing) {
     std::array<Operation, 3> writes;
     EXPECT_EQ(write_three(driver, connected, writes), "onetwothree") << cut;
     for (const Operation& write : writes) EXPECT_FALSE(write.failed());
+  }
+}
+
+std::size_t bytes_in(int pipe) {
+  int bytes = 0;
+  EXPECT_EQ(::ioctl(pipe, FIONREAD, &bytes), 0);
+  return static_cast<std::size_t>(bytes);
+}
+
+// A write of up to PIPE_BUF bytes to a pipe is made at once or not at all (pipe(7)), so that other
+// writers do not get between its parts.
+TEST_P(Streams, short_writes_to_a_pipe_are_not_cut) {
+  constexpr std::size_t page = 4'096;
+  const std::string text(3'000, 'w');
+  for (const bool vectored : {false, true}) {
+    const Pair pipe = pipe_pair(O_NONBLOCK);
+    Handle* const handle = driver.adopt(pipe.ours, HandleKind::pipe);
+    ASSERT_GE(::fcntl(pipe.ours, F_SETPIPE_SZ, 2 * page), 0);
+    const std::string full(2 * page, 'f');
+    ASSERT_EQ(::write(pipe.ours, full.data(), full.size()), static_cast<ssize_t>(full.size()));
+    std::array<Operation, 2> writes;
+    std::array<ConstBuffer, 100> pieces;  // more than one call takes otherwise
+    for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = {text.data() + 30 * i, 30};
+    for (Operation& each : writes) {
+      set_write(each, handle, std::string_view{text});
+      if (vectored) each.set_buffers(ConstBuffers{pieces});
+      EXPECT_EQ(driver.start(each), Submission::pending);
+    }
+    std::string room(page, ' ');
+    ASSERT_EQ(::read(pipe.peer, room.data(), page), static_cast<ssize_t>(page));
+    ASSERT_TRUE(driver.run(writes[0]));
+    EXPECT_EQ(bytes_in(pipe.peer), page + text.size()) << vectored;
+    ASSERT_EQ(::read(pipe.peer, room.data(), page), static_cast<ssize_t>(page));
+    ASSERT_TRUE(driver.run(writes[1]));
+    for (const Operation& each : writes) EXPECT_EQ(*each.result(), text.size());
+    ::close(pipe.peer);
   }
 }
 
