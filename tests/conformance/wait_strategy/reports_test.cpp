@@ -125,8 +125,8 @@ TEST_P(wait_strategy, error_is_reported_to_the_writer) {
   EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::out));
 }
 
-// The system passes bytes on beside the writer: there is no room for good only when the reader's own
-// buffer is full.
+// The system passes bytes on beside the writer. There is no room for good only when the buffer of
+// the reader is full.
 void fill_terminal(int writer, int reader) {
   termios raw{};
   ASSERT_EQ(::tcgetattr(reader, &raw), 0);
