@@ -206,11 +206,7 @@ std::error_code Reactor::Impl::change(RegistrationKey key, Interest interest) no
   if (registration == nullptr) return no_such();
   const Interest before = std::exchange(registration->wanted, interest);
   registration->ready = registration->ready & interest;
-  // If it runs, the end of its call settles the rest.
-  if (registration->running) {
-    unwatch(*registration, registration->armed - interest);
-    return {};
-  }
+  if (registration->running) return {};  // the end of its call settles it
   const std::error_code error = settle(*registration);
   if (error) registration->wanted = before;
   if (something_queued()) look_round();

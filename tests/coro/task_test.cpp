@@ -20,6 +20,7 @@
 
 #include "baton/acceptor.hpp"
 #include "baton/connector.hpp"
+#include "baton/coro/cancellation.hpp"
 #include "baton/coro/run.hpp"
 #include "baton/coro/scope.hpp"
 #include "baton/coro/sleep.hpp"
@@ -453,6 +454,33 @@ TEST(Refusals, of_one_address_are_the_last_of_a_connect_to_any) {
   EXPECT_EQ(scope.running(), 0U);
   EXPECT_EQ(why, errc::stopped);
   EXPECT_EQ(sockets, 1);
+}
+
+// The same after a cancel.
+TEST(Refusals, of_a_cancelled_connect_to_any_are_the_last) {
+  static std::atomic<int> sockets;
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.socket = [](int domain, int type, int protocol) {
+      ++sockets;
+      return os::real_system().socket(domain, type, protocol);
+    };
+    return made;
+  }();
+  Config config;
+  config.system = &system;
+  Proactor proactor{config};
+  CancellationSource source{proactor};
+  source.cancel();
+  sockets = 0;
+  const auto why = run_until_complete(
+      proactor, [](Proactor& of, CancellationToken token) -> Task<std::error_code> {
+        Connector connector{of};
+        const std::vector<Endpoint> several(3, Endpoint::loopback(1));
+        co_return (co_await connector.connect_any(several, std::chrono::hours(1), token)).error();
+      }(proactor, source.token()));
+  EXPECT_EQ(why, std::errc::operation_canceled);
+  EXPECT_LE(sockets, 1);
 }
 
 TEST(Refusals, leave_the_thread_that_runs_the_task) {

@@ -8,6 +8,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <set>
+#include <string>
 #include <utility>
 
 namespace baton::test {
@@ -67,6 +70,17 @@ struct SocketPair {
     }
   }
 };
+
+/// The descriptors of this process that a program gets which it starts.
+inline std::set<int> inherited_descriptors() {
+  std::set<int> numbers;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    const int flags = ::fcntl(fd, F_GETFD);
+    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) numbers.insert(fd);
+  }
+  return numbers;
+}
 
 /// Raises the soft limit of descriptors to `count` and some, if the hard limit allows it.
 inline bool allow_descriptors(rlim_t count) {

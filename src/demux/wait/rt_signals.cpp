@@ -390,7 +390,8 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
       take_listed(looked, left);
       if (looked.count == 0) return;
       const int answer = system_.ppoll(looked.list.data(), looked.count, &at_once, nullptr);
-      // EINTR, ENOMEM: unknown, so let the clients try. EINVAL, EFAULT: only a bug.
+      // EINTR, ENOMEM, EINVAL (RLIMIT_NOFILE was lowered below their number): unknown, so let the
+      // clients try. EFAULT: only a bug.
       const bool known = answer >= 0;
       const os::LockGuard lock(mutex_, system_);
       for (std::size_t i = 0; i < looked.count; ++i) {
@@ -398,7 +399,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
         Entry* const entry = find(fd);
         if (entry == nullptr || entry->token != looked.tokens[i]) continue;
         const short found = looked.list[i].revents;
-        Interest ready = known ? readiness_of(found) : Interest::both;
+        Interest ready = known ? readiness_of(found) : Interest::all;
         const bool closed = known && (found & POLLNVAL) != 0;
         if (std::exchange(entry->fresh, false) && !closed) ready = ready | Interest::out;
         report(fd, ready);

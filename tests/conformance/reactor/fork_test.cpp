@@ -14,10 +14,14 @@
 namespace baton::test {
 namespace {
 
-/// Runs `body` in a child; true: it said yes.
+/// Runs `body` in a child; true: it said yes. One that does not end says no.
 bool child_says_yes(const std::function<bool()>& body) {
   const pid_t child = fork_at_rest();
-  if (child == 0) ::_exit(body() ? 0 : 1);
+  if (child == 0) {
+    ::alarm(1 + static_cast<unsigned>(
+                    std::chrono::duration_cast<std::chrono::seconds>(patience()).count()));
+    ::_exit(body() ? 0 : 1);
+  }
   int status = 0;
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -67,6 +71,26 @@ TEST_P(reactor, a_child_may_reopen_it) {
   EXPECT_EQ(reader.calls, 0);
   pair.make_readable();
   run_until([&] { return reader.calls == 1 && ticks == 1; });
+}
+
+// A thread of the parent holds the parent's token while it waits.
+TEST_P(reactor, a_child_has_a_token_of_its_own) {
+  ReactorConfig config;
+  config.tuning.token_line = true;
+  config.tuning.keep_lead = false;
+  replace(config);
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  ASSERT_TRUE(loop().add(pair.ours.get(), Interest::in, reader).has_value());
+  start_threads(1);
+  pair.make_readable();
+  wait_for([&] { return reader.calls == 1; });
+  bool told = false;
+  EXPECT_TRUE(child_says_yes([&] {
+    if (!loop().reopen() || loop().notify([&] { told = true; })) return false;
+    return comes_about(loop(), [&] { return told; });
+  }));
+  join_threads();
 }
 
 // They are the parent's, which delivers them.

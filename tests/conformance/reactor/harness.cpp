@@ -46,6 +46,13 @@ void reactor::run_until(const std::function<bool()>& done) {
   }
 }
 
+bool reactor::returns_at_once() {
+  const auto too_late = reactor_->schedule([](TimerKey, Deadline) { return Next::keep; },
+                                           Deadline::after(patience() / 2));
+  const bool without_a_call = reactor_->handle_events(at_last()).value_or(99) == 0;
+  return reactor_->cancel(too_late.value()) && without_a_call;
+}
+
 std::size_t reactor::run_what_is_there() {
   std::size_t count = 0;
   while (const std::size_t ran = reactor_->handle_events(Deadline::immediately()).value_or(0)) {

@@ -43,6 +43,8 @@ class reactor : public testing::TestWithParam<std::string> {
 
   /// Runs it in this thread until `done`.
   void run_until(const std::function<bool()>& done);
+  /// handle_events() without a call; false: not before a time that only a failure reaches.
+  bool returns_at_once();
   /// Handles all ready events, without waiting.
   std::size_t run_what_is_there();
   void start_threads(int count);

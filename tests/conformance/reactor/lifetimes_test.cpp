@@ -289,12 +289,15 @@ TEST_P(reactor, removal_waits_for_a_call_in_another_thread) {
   wait_for([&] { return loop().suspend(*key) == std::errc::no_such_file_or_directory; });
   EXPECT_FALSE(removed);
   // A later call has nothing to remove, and waits as well.
+  std::atomic<bool> removed_again{false};
   std::thread second([&] {
     EXPECT_EQ(loop().remove_and_wait(*key), Reactor::Removal::unknown);
     EXPECT_EQ(reader.closed, 1);
+    removed_again = true;
   });
   EXPECT_EQ(reader.closed, 0);
   go_on = true;
+  wait_for([&] { return removed && removed_again; });
   remover.join();
   second.join();
   join_threads();

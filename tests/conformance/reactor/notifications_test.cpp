@@ -235,9 +235,9 @@ TEST_P(reactor, every_notification_of_every_thread_arrives) {
 
 TEST_P(reactor, a_wake_up_is_sticky) {
   loop().wake();
-  EXPECT_EQ(loop().handle_events(at_last()).value_or(99), 0U);
+  EXPECT_TRUE(returns_at_once());
   std::thread other([&] { loop().wake(); });
-  EXPECT_EQ(loop().handle_events(at_last()).value_or(99), 0U);
+  EXPECT_TRUE(returns_at_once());
   other.join();
 }
 

@@ -468,6 +468,28 @@ TEST_P(reactor, suspending_forgets_queued_events) {
   run_until([&] { return readers[0].calls + readers[1].calls == 2; });
 }
 
+// The bytes may be gone when it is watched for them again.
+TEST_P(reactor, a_changed_mask_forgets_queued_events) {
+  std::array<SocketPair, 2> pairs;
+  std::array<RegistrationKey, 2> keys;
+  auto& readers = make<std::array<Reader, 2>>();
+  for (std::size_t i = 0; i < 2; ++i) {
+    readers[i].also = [&, i](NativeHandle) {
+      const std::size_t other = 1 - i;
+      EXPECT_EQ(pairs[other].drain(), 1);
+      EXPECT_FALSE(loop().change(keys[other], Interest::urgent));
+      EXPECT_FALSE(loop().change(keys[other], Interest::in));
+    };
+    const auto key = loop().add(pairs[i].ours.get(), Interest::in, readers[i]);
+    ASSERT_TRUE(key.has_value());
+    keys[i] = *key;
+  }
+  for (const SocketPair& pair : pairs) pair.make_readable();
+  run_until([&] { return readers[0].calls + readers[1].calls > 0; });
+  EXPECT_EQ(run_what_is_there(), 0U);
+  EXPECT_EQ(readers[0].calls + readers[1].calls, 1);
+}
+
 TEST_P(reactor, descriptors_that_cannot_be_registered) {
   const SocketPair pair;
   auto& reader = make<Reader>();

@@ -41,9 +41,18 @@ TEST_P(reactor, signals_that_cannot_be_had) {
   EXPECT_EQ(loop().add_signal(SIGKILL, nothing), std::errc::invalid_argument);
   EXPECT_EQ(loop().add_signal(0, nothing), std::errc::invalid_argument);
   EXPECT_EQ(loop().remove_signal(SIGUSR1), std::errc::no_such_file_or_directory);
+  for (const int number : {-1, 0, 65, 1'000'000}) {
+    EXPECT_EQ(loop().remove_signal(number), std::errc::no_such_file_or_directory) << number;
+  }
   EXPECT_FALSE(loop().add_signal(SIGUSR1, nothing));
   EXPECT_EQ(loop().add_signal(SIGUSR1, nothing), std::errc::file_exists);
   EXPECT_EQ(loop().remove_signal(SIGUSR2), std::errc::no_such_file_or_directory);
+}
+
+TEST_P(reactor, a_program_that_is_started_gets_no_descriptor_of_a_signal) {
+  const auto before = inherited_descriptors();
+  ASSERT_FALSE(loop().add_signal(SIGUSR1, [](int) { return Next::keep; }));
+  EXPECT_EQ(inherited_descriptors(), before);
 }
 
 bool is_blocked(int number) {

@@ -118,6 +118,7 @@ TEST_P(reactor, a_long_call_delays_no_other_registration) {
   EXPECT_FALSE(loop().notify([&] { told = true; }));
   wait_for([&] { return told.load(); });
   EXPECT_EQ(slow.calls, 1);
+  EXPECT_LE(loop().statistics().suspended, 1U) << "it is reported once, and not with each event";
   go_on = true;
   wait_for([&] { return slow.bytes == 6; });
   EXPECT_FALSE(slow.overlapped);
@@ -276,9 +277,11 @@ TEST_P(reactor, end_wakes_all_and_restart_begins_anew) {
   }
   loop().end();
   EXPECT_TRUE(loop().ended());
-  EXPECT_EQ(loop().handle_events(at_last()).value_or(99), 0U);
-  loop().restart();
-  EXPECT_FALSE(loop().ended());
+  EXPECT_TRUE(returns_at_once());
+  for (int i = 0; i < 2; ++i) {  // the second has nothing to do
+    loop().restart();
+    EXPECT_FALSE(loop().ended());
+  }
 }
 
 TEST_P(reactor, a_handler_may_end_it) {

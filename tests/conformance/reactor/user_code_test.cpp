@@ -10,9 +10,11 @@
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "baton/error.hpp"
 #include "harness.hpp"
+#include "support/patience.hpp"
 
 namespace baton::test {
 namespace {
@@ -92,6 +94,53 @@ TEST_P(reactor, the_destructor_of_a_notification_may_wait_for_the_others) {
   replace({});
 }
 
+// Another thread may call the reactor meanwhile, and need not wait.
+TEST_P(reactor, what_it_forgets_is_destroyed_without_its_lock) {
+  std::vector<std::thread> callers;
+  int gone = 0;
+  const auto lets_others_call = [&] {
+    return std::make_shared<AtEnd>([&] {
+      const auto answered = std::make_shared<std::atomic<bool>>(false);
+      callers.emplace_back([this, answered] {
+        static_cast<void>(loop().timers());
+        *answered = true;
+      });
+      wait_for([&] { return answered->load(); });
+      ++gone;
+    });
+  };
+  const auto timer = loop().schedule(
+      [keeps = lets_others_call()](TimerKey, Deadline) { return Next::keep; }, Deadline::never());
+  EXPECT_TRUE(loop().cancel(timer.value()));
+  EXPECT_EQ(gone, 1);
+  ASSERT_FALSE(loop().notify([keeps = lets_others_call()] {}));
+  EXPECT_EQ(loop().purge(nullptr), 1U);
+  EXPECT_EQ(gone, 2);
+  const SocketPair pair;
+  const auto key =
+      loop().add(pair.ours.get(), Interest::in,
+                 [keeps = lets_others_call()](NativeHandle, Interest) { return Next::keep; });
+  EXPECT_EQ(loop().remove(key.value()), Reactor::Removal::done);
+  EXPECT_EQ(gone, 3);
+  for (std::thread& caller : callers) caller.join();
+}
+
+// As inside a call of run().
+TEST_P(reactor, one_that_is_destroyed_by_a_removal_ends_the_program_with_the_advice) {
+  struct Destroys final : Reader {
+    void on_close(NativeHandle, std::error_code) noexcept override { owned.reset(); }
+    std::unique_ptr<Reactor> owned;
+  };
+  const auto destroys = [this] {
+    Destroys handler;
+    handler.owned = opened();
+    Reactor& mine = *handler.owned;
+    const SocketPair pair;
+    static_cast<void>(mine.remove(mine.add(pair.ours.get(), Interest::in, handler).value()));
+  };
+  EXPECT_DEATH(destroys(), "was destroyed inside one of its own handlers");
+}
+
 // exit() in a handler of a static reactor, which is left as it is. No other thread comes out of
 // run(), where it could use what is destroyed. The main thread removes (0), or is in run().
 TEST_P(reactor, a_handler_may_call_exit) {
@@ -152,6 +201,9 @@ TEST_P(reactor, its_end_destroys_what_calls_it) {
   ASSERT_TRUE(loop().schedule(
       [keeps = calls_all(loop()), never](TimerKey key, Deadline due) { return never(key, due); },
       Deadline::never()));
+  auto looks = std::make_shared<AtEnd>([&owner = loop()] { EXPECT_EQ(owner.timers(), 0U); });
+  ASSERT_TRUE(loop().schedule([keeps = std::move(looks)](TimerKey, Deadline) { return Next::keep; },
+                              Deadline::never()));
   ASSERT_FALSE(loop().notify([keeps = calls_all(loop())] {}));
   ASSERT_FALSE(loop().add_signal(SIGUSR1, [keeps = calls_all(loop())](int) { return Next::keep; }));
   ASSERT_TRUE(

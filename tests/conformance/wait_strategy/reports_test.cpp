@@ -1,8 +1,11 @@
 // Reports: their contents, and their tokens.
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pty.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -10,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "demux/registry.hpp"
 #include "harness.hpp"
 
 namespace baton::test {
@@ -121,6 +125,26 @@ TEST_P(wait_strategy, error_is_reported_to_the_writer) {
   EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::out));
 }
 
+// The system passes bytes on beside the writer. There is no room for good only when the buffer of
+// the reader is full.
+void fill_terminal(int writer, int reader) {
+  termios raw{};
+  ASSERT_EQ(::tcgetattr(reader, &raw), 0);
+  ::cfmakeraw(&raw);
+  ASSERT_EQ(::tcsetattr(reader, TCSANOW, &raw), 0);
+  ASSERT_EQ(::fcntl(writer, F_SETFL, O_NONBLOCK), 0);
+  const std::vector<char> block(1 << 16);
+  int passed_on = 0;
+  int before = 0;
+  do {
+    while (::write(writer, block.data(), block.size()) > 0) {
+    }
+    before = passed_on;
+    std::this_thread::yield();
+    ASSERT_EQ(::ioctl(reader, FIONREAD, &passed_on), 0);
+  } while (passed_on < 4095 || before < 4095);
+}
+
 // Before and after the hang-up, the terminal still says that it has no room.
 TEST_P(wait_strategy, a_hang_up_of_a_terminal_is_reported_to_the_writer) {
   for (const bool gone_before : {false, true}) {
@@ -128,14 +152,7 @@ TEST_P(wait_strategy, a_hang_up_of_a_terminal_is_reported_to_the_writer) {
     ASSERT_EQ(::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr), 0);
     const Fd writer(ends[0]);
     Fd reader(ends[1]);
-    termios raw{};
-    ASSERT_EQ(::tcgetattr(reader.get(), &raw), 0);
-    ::cfmakeraw(&raw);
-    ASSERT_EQ(::tcsetattr(reader.get(), TCSANOW, &raw), 0);
-    ASSERT_EQ(::fcntl(writer.get(), F_SETFL, O_NONBLOCK), 0);
-    const std::vector<char> block(1 << 16);
-    while (::write(writer.get(), block.data(), block.size()) > 0) {
-    }
+    fill_terminal(writer.get(), reader.get());
     if (gone_before) reader.close();
     add(writer.get(), Interest::out, token_of(1));
     if (!gone_before) {
@@ -157,6 +174,24 @@ TEST_P(wait_strategy, a_terminal_that_has_hung_up_can_be_added) {
   master.close();
   add(reader.get(), Interest::in, token_of(1));
   EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::in));
+}
+
+// A number that named a socket before.
+TEST_P(wait_strategy, a_hang_up_of_a_terminal_under_a_used_number_is_reported_to_the_writer) {
+  const SocketPair before;
+  const int number = before.ours.get();
+  add(number, Interest::out, token_of(1));
+  EXPECT_FALSE(strategy().remove(number));
+  int ends[2];
+  ASSERT_EQ(::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr), 0);
+  const Fd master(ends[0]);
+  Fd reader(ends[1]);
+  fill_terminal(master.get(), reader.get());
+  ASSERT_EQ(::dup3(master.get(), number, O_CLOEXEC), number);
+  add(number, Interest::out, token_of(2));
+  if (info().trigger == Trigger::edge) static_cast<void>(wait());  // a hint
+  reader.close();
+  EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(2)) & Interest::out));
 }
 
 TEST_P(wait_strategy, room_in_a_terminal_is_reported) {
@@ -236,6 +271,40 @@ TEST_P(wait_strategy, descriptor_is_readable_when_there_is_a_report) {
   EXPECT_EQ(::poll(&set, 1, 0), 0);
   pair.make_readable();
   EXPECT_EQ(::poll(&set, 1, 10'000), 1);
+}
+
+// A daemon lowers the limit when it has opened all that it needs.
+TEST_P(wait_strategy, urgent_data_is_reported_below_a_lowered_limit) {
+  const Fd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const name = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener.get(), name, size), 0);
+  ASSERT_EQ(::listen(listener.get(), 1), 0);
+  ASSERT_EQ(::getsockname(listener.get(), name, &size), 0);
+  const Fd peer(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::connect(peer.get(), name, size), 0);
+  const Fd ours(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  add(ours.get(), Interest::urgent, token_of(1));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_EQ(::send(peer.get(), "!", 1, MSG_OOB), 1);
+  EXPECT_EQ(ready_of(wait_for_reports(), token_of(1)), Interest::urgent);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+// An eventfd is watched in a set of its own by some.
+TEST_P(wait_strategy, a_program_that_is_started_gets_none_of_its_descriptors) {
+  const Fd event(::eventfd(0, EFD_CLOEXEC));
+  const std::set<int> before = inherited_descriptors();
+  const auto another = demux::find_wait_strategy(GetParam())->factory({});
+  ASSERT_TRUE(another.has_value()) << another.error().reason;
+  EXPECT_FALSE((*another)->add(event.get(), Interest::in, token_of(1)));
+  EXPECT_EQ(inherited_descriptors(), before);
 }
 
 TEST_P(wait_strategy, numbers_beyond_its_range) {

@@ -5,13 +5,18 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 
 #include "baton/log.hpp"
+#include "baton/reactor.hpp"
+#include "demux/registry.hpp"
 #include "fake_strategies.hpp"
 #include "support/counting_system.hpp"
 #include "support/descriptors.hpp"
+#include "support/fork_at_rest.h"
 #include "support/patience.hpp"
 #include "support/sleeping_thread.hpp"
 
@@ -148,6 +153,25 @@ TEST(demux_open, a_wait_that_needs_one_thread_gets_it_or_says_so) {
 
 // When no descriptor below FD_SETSIZE is left, an interrupt strategy without a descriptor still
 // works.
+// The thread of the parent that has to wait does not exist in the child.
+TEST(demux_open, a_reactor_in_a_child_of_fork_waits_in_another_thread) {
+  add_fake_strategies();
+  ReactorConfig config;
+  config.wait = "fake_pinned";
+  const auto opened = Reactor::open(config);
+  ASSERT_TRUE(opened.has_value()) << opened.error().reason;
+  Reactor& reactor = **opened;
+  ASSERT_TRUE(reactor.handle_events(Deadline::immediately()).has_value());
+  const pid_t child = fork_at_rest();
+  if (child == 0) {
+    ::_exit(reactor.reopen() && reactor.handle_events(Deadline::immediately()) ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 TEST(demux_open, select_among_high_numbers_is_interrupted_by_signal) {
   add_fake_strategies();
   if (!allow_descriptors(1200)) GTEST_SKIP() << "RLIMIT_NOFILE";
@@ -267,6 +291,36 @@ TEST(demux_cost, an_edge_is_registered_once_for_both) {
 }
 
 // A borrowed descriptor is its owner's as soon as nothing is watched.
+// Only the hang-up of a terminal needs another look from time to time.
+TEST(demux_cost, without_a_terminal_select_waits_without_a_limit) {
+  static std::vector<bool> limited;
+  os::System system = os::real_system();
+  system.pselect = [](int, fd_set*, fd_set*, fd_set*, const timespec* limit, const sigset_t*) {
+    limited.push_back(limit != nullptr);
+    return 0;
+  };
+  system.isatty = [](int) { return 1; };
+  limited.clear();
+  const auto strategy = *demux::find_wait_strategy("select")->factory({.system = &system});
+  std::vector<Report> reports(1);
+  const auto waits = [&] {
+    EXPECT_TRUE(strategy->wait(reports, Deadline::never(), nullptr).has_value());
+    return limited.back();
+  };
+  const SocketPair pair;
+  EXPECT_FALSE(waits());
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_FALSE(strategy->add(pair.ours.get(), Interest::out, {1, 1}));
+    EXPECT_TRUE(waits());
+    ASSERT_FALSE(strategy->modify(pair.ours.get(), Interest::both, {1, 1}));
+    EXPECT_FALSE(waits());
+    ASSERT_FALSE(strategy->modify(pair.ours.get(), Interest::out, {1, 1}));
+    EXPECT_TRUE(waits());
+    EXPECT_FALSE(strategy->remove(pair.ours.get()));
+    EXPECT_FALSE(waits());
+  }
+}
+
 TEST(demux_cost, a_dropped_watch_is_not_registered) {
   for (const Trigger trigger : {Trigger::level, Trigger::edge, Trigger::one_shot}) {
     const SocketPair pair;
@@ -367,6 +421,32 @@ TEST(demux_failure, a_failed_wait_is_no_report_and_counted) {
     EXPECT_EQ(system_calls().waits, 1U) << "a pause, so that a lasting failure costs no CPU";
   }
   EXPECT_FALSE(demux->broken()) << "it may be mended";
+  script() = {};
+}
+
+// The pause lasts as long as the wait at most: a millisecond, then longer ones.
+TEST(demux_failure, a_failed_wait_pauses_until_its_deadline_at_most) {
+  static std::int64_t paused_ns;
+  os::System system = os::real_system();
+  system.monotonic_ns = [] { return std::int64_t{1'000'000'000}; };
+  system.ppoll = [](pollfd*, nfds_t, const timespec* pause, const sigset_t*) {
+    paused_ns = pause->tv_nsec;
+    return 0;
+  };
+  script() = {};
+  add_fake_strategies();
+  auto demux = *Demultiplexer::open({.system = &system, .wait = "scripted"});
+  script().wait_answer = std::make_error_code(std::errc::not_enough_memory);
+  const auto pause_until = [&](Deadline deadline) {
+    paused_ns = -1;
+    std::vector<Report> reports(1);
+    EXPECT_EQ(demux->wait_raw(reports, deadline), 0U);
+    return paused_ns;
+  };
+  EXPECT_EQ(pause_until(Deadline::never()), 1'000'000);
+  EXPECT_EQ(pause_until(Deadline::at_ns(1'000'000'700)), 700);
+  EXPECT_EQ(pause_until(Deadline::immediately()), 0);
+  EXPECT_EQ(pause_until(Deadline::never()), 8'000'000);
   script() = {};
 }
 

@@ -7,7 +7,9 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <array>
 #include <chrono>
@@ -358,6 +360,29 @@ TEST(rt_signals_stale, are_at_worst_hints_for_the_next_of_that_number) {
   }
 }
 
+// By sigqueue, for example. Its number may be that of the strategy by chance.
+TEST(rt_signals_program, may_send_the_signal_without_a_report) {
+  const int number = SIGRTMIN + 5;
+  auto strategy = opened({.signal_number = number});
+  const SocketPair pair;
+  add(*strategy, pair);
+  EXPECT_TRUE(wait(*strategy).empty());
+  siginfo_t info{};
+  info.si_signo = number;
+  info.si_code = SI_QUEUE;
+  info.si_fd = pair.ours.get();
+  info.si_band = POLLIN;
+  const auto process = static_cast<pid_t>(::syscall(SYS_getpid));
+  const auto thread = static_cast<pid_t>(::syscall(SYS_gettid));
+  ASSERT_EQ(::syscall(SYS_rt_tgsigqueueinfo, process, thread, number, &info), 0);
+  EXPECT_TRUE(wait(*strategy).empty());
+  sigset_t pending;
+  ASSERT_EQ(::sigpending(&pending), 0);
+  EXPECT_EQ(sigismember(&pending, number), 0) << "it was taken";
+  pair.make_readable();
+  EXPECT_EQ(wait(*strategy).size(), 1U);
+}
+
 // One signal for each event, and one report.
 TEST(rt_signals_stale, are_one_report_together) {
   auto strategy = opened();
@@ -447,6 +472,28 @@ TEST(rt_signals_room, is_reported_where_there_was_none_before) {
     }
     EXPECT_EQ(wait_for(*strategy, 1).size(), 1U);
   }
+}
+
+// A descriptor that is watched no longer ends no wait, and is not kept.
+TEST(rt_signals_room, of_a_removed_descriptor_is_forgotten) {
+  static int watched;
+  os::System system = os::real_system();
+  system.epoll_ctl = [](int set, int operation, int fd, epoll_event* event) {
+    const int answer = os::real_system().epoll_ctl(set, operation, fd, event);
+    if (answer == 0 && operation == EPOLL_CTL_ADD) ++watched;
+    if (answer == 0 && operation == EPOLL_CTL_DEL) --watched;
+    return answer;
+  };
+  watched = 0;
+  const auto strategy = opened({.system = &system});
+  const SocketPair pair;
+  ASSERT_FALSE(strategy->add(pair.ours.get(), Interest::out, token_of(1)));
+  EXPECT_EQ(watched, 1);
+  EXPECT_FALSE(strategy->remove(pair.ours.get()));
+  EXPECT_EQ(watched, 0);
+  const Fd other(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  ASSERT_FALSE(strategy->add(other.get(), Interest::out, token_of(2)));
+  EXPECT_EQ(watched, 0) << "it signals all room";
 }
 
 // -- silent files ---------------------------------------------------------------------------------

@@ -3,12 +3,16 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -24,6 +28,7 @@
 #include "baton/socket_options.hpp"
 #include "baton/stream_socket.hpp"
 #include "os/system.hpp"
+#include "support/patience.hpp"
 
 namespace baton {
 namespace {
@@ -35,13 +40,22 @@ struct Refused {
   int options = 0;
   int opens = 0;  // of those that would not wait
   bool every_open = false;
+  bool interrupts_open = false;  // once
   bool getsockname = false;
   bool listen = false;
+  int backlog = 0;  // of the last listen
   bool fstat = false;
   bool signalfd = false;
   bool thread_sigmask = false;
+  int made = 0;         // descriptors
+  int inheritable = 0;  // those that another thread's fork and exec would pass on
 };
 Refused refused;
+
+void note_made(bool closes_at_exec) {
+  ++refused.made;
+  if (!closes_at_exec) ++refused.inheritable;
+}
 
 int refuse() {
   errno = EPERM;
@@ -55,7 +69,24 @@ const os::System& refusing_system() {
       if (refused.options > 0 && --refused.options == 0) return refuse();
       return os::real_system().setsockopt(fd, level, name, value, size);
     };
+    made.pipe2 = [](int fds[2], int flags) {
+      note_made((flags & O_CLOEXEC) != 0);
+      return os::real_system().pipe2(fds, flags);
+    };
+    made.socket = [](int domain, int type, int protocol) {
+      note_made((type & SOCK_CLOEXEC) != 0);
+      return os::real_system().socket(domain, type, protocol);
+    };
+    made.socketpair = [](int domain, int type, int protocol, int fds[2]) {
+      note_made((type & SOCK_CLOEXEC) != 0);
+      return os::real_system().socketpair(domain, type, protocol, fds);
+    };
     made.open = [](const char* path, int flags, mode_t mode) {
+      note_made((flags & O_CLOEXEC) != 0);
+      if (std::exchange(refused.interrupts_open, false)) {
+        errno = EINTR;
+        return -1;
+      }
       if (refused.every_open) {
         errno = EAGAIN;
         return -1;
@@ -70,12 +101,14 @@ const os::System& refusing_system() {
       return refused.getsockname ? refuse() : os::real_system().getsockname(fd, address, size);
     };
     made.listen = [](int fd, int backlog) {
+      refused.backlog = backlog;
       return refused.listen ? refuse() : os::real_system().listen(fd, backlog);
     };
     made.fstat = [](int fd, struct stat* out) {
       return refused.fstat ? refuse() : os::real_system().fstat(fd, out);
     };
     made.signalfd = [](int fd, const sigset_t* set, int flags) {
+      note_made((flags & SFD_CLOEXEC) != 0);
       return refused.signalfd ? refuse() : os::real_system().signalfd(fd, set, flags);
     };
     made.thread_sigmask = [](int how, const sigset_t* set, sigset_t* old) {
@@ -117,6 +150,13 @@ class Refusals : public testing::Test {
     EXPECT_FALSE(open());
     EXPECT_EQ(refused.options, 1) << "it sets that many";
     refused.options = 0;
+  }
+
+  /// Handles close behind their objects.
+  static void wait_for_handles(Proactor& proactor, std::size_t count) {
+    const Deadline limit = test::at_last();
+    while (proactor.statistics().handles != count && test::is_ahead(limit)) proactor.poll();
+    EXPECT_EQ(proactor.statistics().handles, count);
   }
 
   Proactor proactor_{config(16)};
@@ -267,6 +307,7 @@ TEST_F(Refusals, of_a_connect_leave_no_handle_in_its_operation) {
   EXPECT_EQ(connector.connect(connect, where, [](Operation&) {}), errc::limit_reached);
   EXPECT_EQ(connect.handle(), nullptr);
   EXPECT_EQ(connector.take(connect).error(), errc::handle_closed);
+  wait_for_handles(proactor, 2);
   proactor.finish();
 }
 
@@ -327,6 +368,41 @@ TEST_F(Refusals, of_an_open_while_there_is_a_lease) {
   EXPECT_EQ(refused.opens, 2);
 }
 
+TEST_F(Refusals, of_an_open_that_a_signal_interrupts_are_not_told) {
+  refused.interrupts_open = true;
+  EXPECT_TRUE(File::open(proactor_, "/proc/self/exe", FileFlags::read));
+  EXPECT_FALSE(refused.interrupts_open);
+}
+
+TEST_F(Refusals, of_others_are_the_permissions_of_a_file) {
+  const std::string path = testing::TempDir() + "baton_permissions_" + std::to_string(::getpid());
+  const auto file =
+      File::open(proactor_, path, FileFlags::create | FileFlags::write, {.permissions = 0600});
+  ASSERT_TRUE(file) << file.error().message();
+  struct stat status{};
+  EXPECT_EQ(::stat(path.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600U);
+  std::remove(path.c_str());
+}
+
+TEST_F(Refusals, of_connections_begin_at_the_backlog) {
+  EXPECT_TRUE(Acceptor::listen(proactor_, Endpoint::loopback(0), {.backlog = 3}));
+  EXPECT_EQ(refused.backlog, 3);
+}
+
+// From the first moment on: another thread may fork and start a program at any time.
+TEST_F(Refusals, of_all_descriptors_to_a_program_that_is_started) {
+  const auto pipe = Pipe::create(proactor_);
+  const auto pair = StreamSocket::pair(proactor_);
+  const auto acceptor = Acceptor::listen(proactor_, Endpoint::loopback(0));
+  const auto datagrams = DatagramSocket::open(proactor_, AddressFamily::ipv4);
+  const auto file = File::open(proactor_, "/proc/self/exe", FileFlags::read);
+  const auto signals = SignalSet::open(proactor_, {SIGUSR1});
+  EXPECT_TRUE(pipe && pair && acceptor && datagrams && file && signals);
+  EXPECT_EQ(refused.made, 6);
+  EXPECT_EQ(refused.inheritable, 0);
+}
+
 // A file system with an answer of its own, such as one whose server is a program.
 TEST_F(Refusals, of_an_open_that_waits_as_well) {
   refused.every_open = true;
@@ -377,8 +453,14 @@ TEST_F(Refusals, of_a_second_handle) {
     EXPECT_EQ(error_of(StreamSocket::pair(small)), errc::no_free_handles);
   }
   auto only = DatagramSocket::open(small, AddressFamily::ipv4).value();
+  const auto open_now = [] {
+    const std::filesystem::directory_iterator all{"/proc/self/fd"};
+    return std::distance(begin(all), end(all));
+  };
+  const auto open_before = open_now();
   EXPECT_EQ(error_of(Pipe::create(small)), errc::no_free_handles);
   EXPECT_EQ(error_of(StreamSocket::pair(small)), errc::no_free_handles);
+  EXPECT_EQ(open_now(), open_before);
   const int before = lowest_free_descriptor();
   EXPECT_EQ(error_of(SignalSet::open(small, {SIGUSR1})), errc::no_free_handles);
   EXPECT_EQ(lowest_free_descriptor(), before);
@@ -445,6 +527,12 @@ TEST_F(Refusals, of_a_close) {
   EXPECT_EQ(ends.first.close([](Operation&) { ADD_FAILURE() << "it was refused"; }),
             errc::handle_closed);
   EXPECT_EQ(ends.first.handle(), handle);
+}
+
+TEST_F(Refusals, of_what_a_move_replaces_are_none) {
+  auto ends = StreamSocket::pair(proactor_).value();
+  ends.first = std::move(ends.second);
+  wait_for_handles(proactor_, 1);
 }
 
 TEST_F(Refusals, of_a_move_to_itself) {

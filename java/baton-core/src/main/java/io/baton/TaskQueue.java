@@ -26,6 +26,10 @@ final class TaskQueue<T extends Task> {
     T first = head;
     if (first != null) {
       head = after(first);
+      if (head == null) {
+        // An idle lane must not keep its last task, and what that refers to.
+        tail = null;
+      }
       first.next = null;
     }
     return first;

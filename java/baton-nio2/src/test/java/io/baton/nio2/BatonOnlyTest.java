@@ -13,6 +13,7 @@ import io.baton.test.ChildJvm;
 import io.baton.test.Patience;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
+import java.lang.ref.WeakReference;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketAddress;
@@ -514,6 +515,29 @@ class BatonOnlyTest extends Nio2Contract {
     pair.near().read(ByteBuffer.allocate(1), null, refused);
     refused.awaitFailure("read");
     assertNotSame(Thread.currentThread(), refused.thread);
+  }
+
+  @Test
+  void aCloseKeepsAnInterrupt() throws Exception {
+    AsynchronousChannelGroup group = fixed(2);
+    for (int i = 0; i < 100; i++) {
+      Pair pair = pair(group);
+      Thread.currentThread().interrupt();
+      pair.near().close();
+      assertTrue(Thread.interrupted());
+      pair.far().close();
+    }
+  }
+
+  private WeakReference<Object> closedAndLeft(AsynchronousChannelGroup group) throws Exception {
+    AsynchronousSocketChannel channel = provider.openAsynchronousSocketChannel(group);
+    channel.close();
+    return new WeakReference<>(channel);
+  }
+
+  @Test
+  void aClosedChannelIsForgotten() throws Exception {
+    Patience.awaitForgotten(closedAndLeft(fixed(2)), "a channel");
   }
 
   @Test

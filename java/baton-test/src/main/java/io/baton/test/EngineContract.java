@@ -14,6 +14,7 @@ import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CountDownLatch;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Assertions;
 import org.junit.jupiter.api.BeforeEach;
@@ -218,6 +219,24 @@ public abstract class EngineContract {
           }
         });
     Patience.await(done, "an action on the lane");
+  }
+
+  /**
+   * Holds up the lane of a Demultiplexor that has one.
+   *
+   * @param owner with one lane
+   * @return lets the lane go on
+   */
+  protected static CountDownLatch held(Demultiplexor owner) {
+    CountDownLatch holds = new CountDownLatch(1);
+    CountDownLatch goOn = new CountDownLatch(1);
+    owner.post(
+        () -> {
+          holds.countDown();
+          Patience.await(goOn, "the test");
+        });
+    Patience.await(holds, "the lane");
+    return goOn;
   }
 
   /** May throw anything. */

@@ -1,10 +1,14 @@
 package io.baton.test;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.baton.AsynchChannel;
 import io.baton.Demultiplexor;
+import io.baton.OperationCancelledException;
+import io.baton.StoppedException;
 import io.baton.test.Completion.What;
 import java.io.EOFException;
 import java.io.IOException;
@@ -155,6 +159,46 @@ public abstract class FileContract extends EngineContract {
           last.error() == null || last.error() instanceof AsynchronousCloseException,
           last::toString);
       recorder.next(What.CLOSED);
+    }
+  }
+
+  @Test
+  void aCancelEndsAFileOperationThatHasNotBegun() throws Exception {
+    Path pipe = folder.resolve("pipe");
+    assertEquals(0, new ProcessBuilder("mkfifo", pipe.toString()).start().waitFor());
+    Path path = Files.writeString(folder.resolve("f"), "text");
+    try (Demultiplexor one = builder().threads(1).fileThreads(1).open()) {
+      Recorder holding = new Recorder();
+      AsynchChannel blocked =
+          one.file(pipe, holding, StandardOpenOption.READ, StandardOpenOption.WRITE);
+      blocked.read(ByteBuffer.allocate(10));
+      Recorder recorder = new Recorder();
+      AsynchChannel file = one.file(path, recorder, StandardOpenOption.READ);
+      long read = file.read(ByteBuffer.allocate(4));
+      assertTrue(file.cancel(read));
+      onLane(file, () -> {});
+      Files.write(pipe, bytes("x"), StandardOpenOption.WRITE);
+      holding.nextGood(What.READ);
+      recorder.nextFailed(What.READ, OperationCancelledException.class);
+      file.read(ByteBuffer.allocate(4));
+      assertEquals("text", recorder.nextGood(What.READ).text());
+      close(file, recorder);
+      close(blocked, holding);
+    }
+  }
+
+  @Test
+  void aFileThatIsRefusedIsClosed() throws Exception {
+    Path path = Files.writeString(folder.resolve("f"), "text");
+    Demultiplexor ended = builder().open();
+    ended.close();
+    assertThrows(
+        StoppedException.class, () -> ended.file(path, new Recorder(), StandardOpenOption.READ));
+    try (var numbers = Files.list(Path.of("/proc/self/fd"))) {
+      for (Path number : numbers.toList()) {
+        String target = Files.isSymbolicLink(number) ? number.toFile().getCanonicalPath() : "";
+        assertFalse(target.equals(path.toFile().getCanonicalPath()), number::toString);
+      }
     }
   }
 

@@ -490,6 +490,67 @@ public abstract class HandlerContract extends EngineContract {
   }
 
   @Test
+  void aClosedChannelThatIsKeptKeepsNoneBeforeIt() throws Exception {
+    try (Demultiplexor one = builder().threads(1).open()) {
+      AtomicReference<AsynchChannel> before = new AtomicReference<>(one.openStream(new Recorder()));
+      WeakReference<AsynchChannel> second = replace(one, before);
+      AsynchChannel kept = one.openStream(new Recorder());
+      Patience.await(kept.futures().close(), "the close");
+      replace(one, before);
+      Patience.awaitForgotten(second, "a channel");
+      assertFalse(kept.isOpen());
+    }
+  }
+
+  @Test
+  void rule9AStopWithoutChannelsIsNoWait() throws Exception {
+    Patience.await(builder().open().stop(Duration.ofDays(1)), "the end");
+  }
+
+  @Test
+  void rule9WorkThatWasTakenRunsBeforeTheEnd() throws Exception {
+    Demultiplexor own = builder().threads(1).open();
+    CountDownLatch goOn = held(own);
+    CompletableFuture<Void> end = own.stop(Duration.ZERO);
+    CountDownLatch left = new CountDownLatch(1000);
+    for (int i = 0; i < 1000; i++) {
+      own.post(left::countDown);
+    }
+    goOn.countDown();
+    Patience.await(end, "the end");
+    assertEquals(0, left.getCount());
+  }
+
+  @Test
+  void rule9AChannelThatComesDuringAGracefulStopIsTold() throws Exception {
+    Demultiplexor own = builder().threads(1).open();
+    Recorder recorder = new Recorder();
+    AsynchChannel first = own.openStream(recorder);
+    CompletableFuture<Void> end = own.stop(Duration.ofDays(1));
+    recorder.next(What.STOPPING);
+    Recorder late = new Recorder();
+    AsynchChannel second = own.openStream(late);
+    late.next(What.STOPPING);
+    first.close();
+    second.close();
+    Patience.await(end, "the end");
+  }
+
+  @Test
+  void rule9AChannelThatClosesIsNotToldOfAStop() throws Exception {
+    Demultiplexor own = builder().threads(1).open();
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = own.openStream(recorder);
+    CountDownLatch goOn = held(own);
+    channel.close();
+    CompletableFuture<Void> end = own.stop(Duration.ofDays(1));
+    goOn.countDown();
+    Patience.await(end, "the end");
+    recorder.next(What.CLOSED);
+    assertEquals(0, recorder.waiting());
+  }
+
+  @Test
   void rule9AGracefulStopEndsAtItsDeadline() throws Exception {
     Demultiplexor own = builder().open();
     Recorder recorder = new Recorder();

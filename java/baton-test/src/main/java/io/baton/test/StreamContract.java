@@ -31,6 +31,7 @@ import java.nio.channels.NotYetConnectedException;
 import java.util.ArrayList;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 
@@ -260,16 +261,44 @@ public abstract class StreamContract extends EngineContract {
     }
   }
 
+  /** The last piece ends the read, which changes the position. */
+  private static void awaitReceived(AsynchChannel channel, ByteBuffer room, int bytes) {
+    AtomicInteger received = new AtomicInteger();
+    long end = System.nanoTime() + Patience.PATIENCE.toNanos();
+    while (received.get() < bytes && room.limit() == room.capacity()) {
+      assertTrue(end - System.nanoTime() > 0, "a byte did not come");
+      onLane(channel, () -> received.set(room.position()));
+    }
+  }
+
   @Test
   void rule4ReadUntilFindsADelimiterThatComesInPieces() throws Exception {
     Recorder recorder = new Recorder();
     try (Connection connection = connected(recorder)) {
       ByteBuffer room = ByteBuffer.allocate(32);
       connection.channel().readUntil(room, bytes("\r\n\r\n"));
+      int sent = 0;
       for (byte one : bytes("head\r\n\r\r\n\r\n")) {
         connection.peer().getOutputStream().write(one);
+        awaitReceived(connection.channel(), room, ++sent);
       }
       assertEquals("head\r\n\r\r\n\r\n", line(recorder.nextGood(What.READ)));
+    }
+  }
+
+  @Test
+  void onlyAReadUntilHasADelimiter() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      for (int i = 0; i < 3; i++) {
+        connection.peer().getOutputStream().write(bytes("a\n"));
+        connection.channel().readUntil(ByteBuffer.allocate(8), NEW_LINE);
+        assertEquals(2, recorder.nextGood(What.READ).delimiterEnd());
+        onLane(connection.channel(), () -> {});
+        connection.peer().getOutputStream().write(bytes("b"));
+        connection.channel().read(ByteBuffer.allocate(8));
+        assertEquals(-1, recorder.nextGood(What.READ).delimiterEnd());
+      }
     }
   }
 

@@ -15,10 +15,13 @@ import io.baton.OperationCancelledException;
 import io.baton.OperationTimedOutException;
 import io.baton.StoppedException;
 import io.baton.test.Completion.What;
+import java.lang.ref.WeakReference;
 import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.Test;
 
 /** Timers, deadlines and idle time-outs. No test looks at how long anything took. */
@@ -189,6 +192,47 @@ public abstract class TimeContract extends EngineContract {
       channel.startTimer(SOON);
       assertEquals(OpTimeout.Kind.TIMER, recorder.nextGood(What.TIMEOUT).timeout());
     }
+  }
+
+  @Test
+  void workThatIsCancelledWhenItIsDueDoesNotRun() throws Exception {
+    try (Demultiplexor one = builder().threads(1).open()) {
+      CountDownLatch goOn = held(one);
+      CompletableFuture<CompletableFuture<Void>> second = new CompletableFuture<>();
+      CompletableFuture<Void> first =
+          one.schedule(
+              Duration.ZERO, () -> second.thenAccept(action -> action.cancel(false)).join());
+      AtomicBoolean ran = new AtomicBoolean();
+      second.complete(one.schedule(Duration.ZERO, () -> ran.set(true)));
+      goOn.countDown();
+      Patience.await(first, "the first");
+      Patience.await(one.schedule(Duration.ZERO, () -> {}), "the last");
+      assertFalse(ran.get());
+    }
+  }
+
+  private WeakReference<Object> scheduledAndCancelled() {
+    Object used = new Object();
+    assertTrue(demultiplexor.schedule(NEVER, used::hashCode).cancel(false));
+    return new WeakReference<>(used);
+  }
+
+  @Test
+  void workThatIsCancelledIsForgotten() {
+    Patience.awaitForgotten(scheduledAndCancelled(), "what scheduled work has used");
+  }
+
+  private WeakReference<AsynchChannel> closedWithIdleTimes() throws Exception {
+    AsynchChannel channel = demultiplexor.openStream(new Recorder());
+    channel.setReadIdleTimeout(NEVER);
+    channel.setWriteIdleTimeout(NEVER);
+    Patience.await(channel.futures().close(), "the close");
+    return new WeakReference<>(channel);
+  }
+
+  @Test
+  void aClosedChannelIsForgottenWithItsIdleTimes() throws Exception {
+    Patience.awaitForgotten(closedWithIdleTimes(), "a channel");
   }
 
   @Test
