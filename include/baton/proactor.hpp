@@ -202,7 +202,10 @@ class BATON_EXPORT Proactor {
   CancelResult cancel(Operation& operation) noexcept {
     return cancel(operation, operation.activation());
   }
-  /// Requests the early end of all operations of a handle.
+  /// Requests the early end of all operations of a handle. The number of a borrowed descriptor may
+  /// name another file when this returns (contract.md, rule 12). In per_thread mode another thread
+  /// than the lane's waits for that until the lane's thread has left its engine. No handler is
+  /// waited for.
   CancelResult cancel(Handle& handle) noexcept;
   /// Requests the early end of everything except posted work.
   void cancel_all() noexcept;

@@ -485,12 +485,14 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
   }
   // Read before it is marked: after that it may be complete, and its memory may be used again.
   const std::uint32_t generation = handle != nullptr ? handle->generation() : 0;
+  const bool borrowed = handle != nullptr && !handle->owned();
   Access::want_cancel(operation, activation);
   if (handle == nullptr) {
     loop.ask(LaneRequests::cancel_timers);
   } else {
     loop.ask(*handle, {generation, LaneRequests::cancel_marked});
   }
+  if (borrowed) loop.wait_for_engines(*handle, generation);
   return CancelResult::requested;
 }
 
@@ -507,7 +509,10 @@ CancelResult Proactor::Core::cancel(Handle& handle) noexcept {
       loop.begin_call();
       asked = ledger_.cancel(loop.lane(), handle);
     } else {
-      loop.ask(handle, {handle.generation(), LaneRequests::cancel});
+      const std::uint32_t generation = handle.generation();
+      const bool borrowed = !handle.owned();
+      loop.ask(handle, {generation, LaneRequests::cancel});
+      if (borrowed) loop.wait_for_engines(handle, generation);
       asked = true;
     }
   }

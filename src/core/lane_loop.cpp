@@ -71,8 +71,11 @@ bool LaneLoop::enter(CrewMember* member, Led how) noexcept {
 void LaneLoop::leave(bool for_good) noexcept {
   if (runner_.forked()) return;
   BATON_ASSERT(driven());
-  // The engine submits what the handlers have started at its next wait, which may never come.
-  for (Processor* processor : own_) processor->engine->flush();
+  {
+    // The engine submits what the handlers have started at its next wait, which may never come.
+    const InEngines in{*this};
+    for (Processor* processor : own_) processor->engine->flush();
+  }
   member_.store(nullptr, std::memory_order_relaxed);
   left_by_.store(for_good ? 0 : system_.thread_self(), std::memory_order_relaxed);
   if (BATON_UNLIKELY(pinned()) && started() > 0 && !unpin()) {
@@ -281,10 +284,11 @@ void LaneLoop::reap(Deadline deadline) noexcept {
 
 inline void LaneLoop::wait(Deadline deadline) noexcept {
   lane_.unlooked = 0;
+  const InEngines in{*this};
   Processor* const only = only_;
   if (BATON_UNLIKELY(only == nullptr || !only->deferred.empty())) start_what_is_deferred();
   Lane& lane = lane_;
-  if (BATON_UNLIKELY(!lane.completed.empty() || lane.closable != nullptr)) {
+  if (BATON_UNLIKELY(!lane.completed.empty() || lane.closable != nullptr || in.served())) {
     reap(Deadline::immediately());
     return;
   }
@@ -307,9 +311,12 @@ void LaneLoop::wait_alone(Deadline deadline) noexcept { wait(deadline); }
 
 // Like wait(), without the call that sleeps.
 Deadline LaneLoop::prepare_wait(Deadline deadline) noexcept {
+  const InEngines in{*this};
   start_what_is_deferred();
   for (Processor* processor : own_) processor->engine->flush();
-  if (!lane_.completed.empty() || lane_.closable != nullptr) deadline = Deadline::immediately();
+  if (!lane_.completed.empty() || lane_.closable != nullptr || in.served()) {
+    deadline = Deadline::immediately();
+  }
   sleep_.fall_asleep();
   if (lane_.has_mail() || lane_.requests.any() || ending_.load(std::memory_order_seq_cst) != 0) {
     call_attention();  // its sender may be about to do that
@@ -377,6 +384,42 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
     }
   }
   return handlers_max - left;
+}
+
+inline LaneLoop::InEngines::InEngines(LaneLoop& loop) noexcept
+    : loop_(loop),
+      calls_(loop.engine_calls_.load(std::memory_order_relaxed)),
+      outermost_(calls_ % 2 == 0) {
+  if (!outermost_) return;
+  loop.engine_calls_.store(calls_ + 1, std::memory_order_seq_cst);
+  if (BATON_LIKELY(!loop.lane_.requests.any())) return;
+  const Inside link{&loop, inside_chain()};
+  set_inside_chain(&link);
+  served_ = true;
+  loop.lane_.be_at_work();
+  loop.open_mailbox();
+  set_inside_chain(link.outer);
+}
+
+// The owner is not long in its engines, because the request ends a sleep there. It does not tell
+// when it leaves, so after some tries this looks once in a while.
+void LaneLoop::wait_for_engines(Handle& handle, std::uint32_t generation) noexcept {
+  constexpr unsigned tries_max = 100;
+  constexpr std::int64_t pause_ns = 100'000;
+  const auto is_served = [&] {
+    const std::uint64_t asked = Access::asked(handle).load(std::memory_order_acquire);
+    return AskedWord::generation(asked) != generation || (asked & AskedWord::linked) == 0;
+  };
+  const std::uint32_t seen = engine_calls_.load(std::memory_order_seq_cst);
+  if (seen % 2 == 0) return;
+  for (unsigned tries = 0; !is_served(); ++tries) {
+    if (engine_calls_.load(std::memory_order_acquire) != seen) return;
+    if (tries < tries_max) {
+      system_.yield();
+    } else {
+      system_.futex_wait(&engine_calls_, seen, system_.monotonic_ns() + pause_ns);
+    }
+  }
 }
 
 bool LaneLoop::quiet() const noexcept {
@@ -496,6 +539,7 @@ void LaneLoop::look_at_mail() noexcept {
 // asker sent before its request is in this batch or an earlier one. Later requests wait for the
 // next look.
 void LaneLoop::open_mailbox() noexcept {
+  const InEngines in{*this};
   const LaneRequests::Number newest = lane_.requests.newest();
   Operation* operation = lane_.mailbox.empty() ? nullptr : lane_.mailbox.take_all();
   bool clock_is_set = false;  // this lane may have slept for hours

@@ -196,6 +196,9 @@ class LaneLoop {
 
   /// Makes the next start and the next look notice what has changed.
   void call_attention() noexcept { lane_.attention.store(true, std::memory_order_release); }
+  /// Returns when the request that was made for the handle is served, or will be before the owner
+  /// is in its engines again. No code of the program runs meanwhile.
+  void wait_for_engines(Handle& handle, std::uint32_t generation) noexcept;
 
   // -- for the owner, and for the destructor when no thread is inside -----------------------------
 
@@ -264,6 +267,31 @@ class LaneLoop {
         link != nullptr ? static_cast<const void*>(&link->loop->lane_) : &os::nowhere;
   }
 
+  /// While one exists, the owner is in its engines. It serves the requests of other threads first.
+  ///
+  /// A cancel of another thread therefore waits until the owner has left: the number of a borrowed
+  /// descriptor may name another file when the cancel has returned. The owner raises the word and
+  /// then looks for requests; the other thread leaves its request and then reads the word. All four
+  /// steps are sequentially consistent, so either the request is served here, or the other thread
+  /// waits (Dekker).
+  class InEngines {
+   public:
+    explicit InEngines(LaneLoop& loop) noexcept;
+    ~InEngines() {
+      if (outermost_) loop_.engine_calls_.store(calls_ + 2, std::memory_order_release);
+    }
+    InEngines(const InEngines&) = delete;
+    InEngines& operator=(const InEngines&) = delete;
+    /// It has served requests. The owner must not sleep before it has looked whether it is quiet.
+    [[nodiscard]] bool served() const noexcept { return served_; }
+
+   private:
+    LaneLoop& loop_;
+    const std::uint32_t calls_;
+    const bool outermost_;
+    bool served_ = false;
+  };
+
   void look_at_mail() noexcept;
   void close_handles() noexcept;
   void start_what_is_deferred() noexcept;
@@ -304,6 +332,7 @@ class LaneLoop {
   static constexpr std::uint32_t regroup_asked = 1U << 1;
   std::atomic<std::uint32_t> ending_{0};
   SleepWord sleep_;
+  std::atomic<std::uint32_t> engine_calls_{0};  // odd: the owner is in its engines
   static constexpr std::uint64_t loaned = std::uint64_t{1} << 63;
   std::atomic<std::uint64_t> owner_{0};  // System::thread_self, perhaps `loaned`; 0: free
   std::atomic<Led> led_{Led::no};

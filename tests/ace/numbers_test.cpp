@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "os/system.hpp"
 #include "support.hpp"
 
 namespace baton::ace::test {
@@ -37,6 +38,7 @@ class Endings : public ACE_Service_Handler {
 /// The number of a socket pair's first end, and the files that it names one after the other.
 class Numbers : public AceTest {
  protected:
+  using AceTest::AceTest;
   /// The number names another socket now. Its other end has something to read.
   void use_again() {
     SocketPair fresh;
@@ -92,7 +94,9 @@ TEST_F(Numbers, AreUsedAgainRightAfterACancel) {
 }
 
 // The engine may submit what a handler starts when the handler has returned.
-TEST_F(Numbers, AreUsedAgainRightAfterACancelInAHandler) {
+class NumbersInAHandler : public Numbers, public testing::WithParamInterface<bool> {};
+
+TEST_P(NumbersInAHandler, AreUsedAgainRightAfterACancel) {
   struct Late final : Endings {
     void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override {
       Endings::handle_read_stream(result);
@@ -109,8 +113,11 @@ TEST_F(Numbers, AreUsedAgainRightAfterACancelInAHandler) {
   first.then = [&] {
     ASSERT_EQ(0, reader.open(second, number_, nullptr, ace()));
     ASSERT_EQ(0, reader.read(block, 10));
-    ASSERT_EQ(0, reader.cancel());
-    use_again();
+    const auto cancel = [&] {
+      ASSERT_EQ(0, reader.cancel());
+      use_again();
+    };
+    GetParam() ? std::thread{cancel}.join() : cancel();
   };
   ASSERT_EQ(0, begin.open(first, other.first, nullptr, ace()));
   ASSERT_EQ(0, begin.read(start, 10));
@@ -119,6 +126,90 @@ TEST_F(Numbers, AreUsedAgainRightAfterACancelInAHandler) {
   EXPECT_EQ(1, second.cancelled);
   char taken = 0;
   EXPECT_EQ(1, ::recv(number_, &taken, 1, MSG_DONTWAIT));
+}
+INSTANTIATE_TEST_SUITE_P(Threads, NumbersInAHandler, testing::Bool(), [](const auto& each) {
+  return std::string{each.param ? "ByAnotherThread" : "ByItself"};
+});
+
+/// Holds a recv until the number names another file.
+struct Gate {
+  std::atomic<bool> armed{false};
+  std::atomic<bool> reached{false};
+  std::atomic<bool> opened{false};
+} gate;
+
+const os::System& gated_system() {
+  static const os::System table = [] {
+    os::System made = os::real_system();
+    made.recv = [](int fildes, void* buffer, std::size_t size, int flags) {
+      if (gate.armed.exchange(false)) {
+        gate.reached = true;
+        // The cancel waits for this call, so the gate may stay closed.
+        for (int i = 0; i < 200 && !gate.opened; ++i) {
+          std::this_thread::sleep_for(std::chrono::milliseconds{1});
+        }
+      }
+      return os::real_system().recv(fildes, buffer, size, flags);
+    };
+    return made;
+  }();
+  return table;
+}
+
+class NumbersThatAreRead : public Numbers {
+ protected:
+  static Config gated() {
+    Config config;
+    config.system = &gated_system();
+    return config;
+  }
+  NumbersThatAreRead() : Numbers(gated()) {}
+};
+
+// The thread in the event loop knows that there is something to read, and is about to read.
+TEST_F(NumbersThatAreRead, AreUsedAgainByAnotherThread) {
+  Endings counter;
+  ACE_Asynch_Read_Stream reader;
+  ACE_Message_Block block(10);
+  run();
+  gate.reached = gate.opened = false;
+  gate.armed = true;
+  ASSERT_EQ(0, reader.open(counter, number_, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block, 10));
+  ASSERT_EQ(1, ::write(pair_.second, "o", 1));
+  while (!gate.reached && counter.all() == 0) std::this_thread::yield();
+  EXPECT_NE(-1, reader.cancel());
+  use_again();
+  gate.opened = true;
+  while (counter.all() == 0) std::this_thread::yield();
+  char taken = 0;
+  EXPECT_EQ(1, ::recv(number_, &taken, 1, MSG_DONTWAIT));
+  end();
+}
+
+// At any point on the way of a read to the thread that performs it.
+TEST_F(Numbers, AreUsedAgainManyTimesByAnotherThread) {
+  constexpr int times = 300;
+  Endings counter;
+  ACE_Message_Block block(10);
+  run();
+  for (int i = 0; i < times; ++i) {
+    ACE_Asynch_Read_Stream reader;
+    ASSERT_EQ(0, reader.open(counter, number_, nullptr, ace()));
+    ASSERT_EQ(0, reader.read(block, 10));
+    for (int turns = 0; turns < i % 100; ++turns) std::this_thread::yield();
+    ASSERT_NE(-1, reader.cancel());
+    use_again();
+    while (counter.all() == i) std::this_thread::yield();
+    char taken = 0;
+    ASSERT_EQ(1, ::recv(number_, &taken, 1, MSG_DONTWAIT)) << i;
+    ::close(std::exchange(peers_.back(), -1));
+    peers_.pop_back();
+    SocketPair silent;
+    ASSERT_EQ(number_, ::dup2(silent.first, number_));
+    peers_.push_back(std::exchange(silent.second, -1));
+  }
+  end();
 }
 
 }  // namespace

@@ -643,29 +643,43 @@ Request* IoUringEngine::request_of(Operation& operation) noexcept {
 CancelAnswer IoUringEngine::cancel(Operation& operation) noexcept {
   CancelAnswer answer = CancelAnswer::too_late;
   bool call_leader = false;
-  bool unseen = false;
   {
     os::LockGuard guard{mutex_, system_, locked_};
-    unseen = !locked_ && names_unseen_number(operation);
     answer = cancel_here(operation);
     call_leader = locked_ && postponed_ > 0;
   }
   if (call_leader) interrupt();
-  // No flush follows a cancel. An engine with one thread submits in the wait that comes next, and
-  // by then the number of a borrowed descriptor may name another file.
-  if ((locked_ || unseen) && answer != CancelAnswer::too_late) flush();
+  // No flush follows a cancel. An engine with one thread submits in the wait that comes next.
+  if (locked_ && answer != CancelAnswer::too_late) flush();
   return answer;
 }
 
-// The kernel has yet to look up the file of a borrowed descriptor's number.
-bool IoUringEngine::names_unseen_number(const Operation& operation) const noexcept {
-  const Handle* const handle = operation.handle();
-  if (handle == nullptr || handle->owned()) return false;
-  bool unseen = false;
-  ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
-    unseen = unseen || (request.opcode != abi::op_async_cancel && request.fd == handle->native());
+// The kernel has yet to look up the file of the operation's number, which may be a borrowed
+// descriptor's and name another file by then. So the request becomes one that does nothing. False:
+// the kernel has it, or another thread may be entering with it.
+bool IoUringEngine::withdraw(Operation& operation) noexcept {
+  if (locked_) return false;
+  const std::uint64_t tag = tag_in_kernel(operation);
+  bool found = false;
+  ring_->for_each_unsubmitted([&](abi::Sqe& request) {
+    if (request.user_data != tag) return;
+    request = abi::Sqe{};
+    request.opcode = abi::op_nop;
+    request.user_data = tag;
+    found = true;
   });
-  return unseen;
+  const Lane* const lane = lane_of(operation);
+  const bool merged = lane != nullptr && lane->covered > 1;  // has then moved nothing
+  if (found && !merged) progress(operation).step = Step::withdrawn;
+  return found;
+}
+
+// Merged writes are in the kernel under the slot of the first one.
+std::uint64_t IoUringEngine::tag_in_kernel(Operation& operation) noexcept {
+  const Lane* const lane = lane_of(operation);
+  Operation& first = lane != nullptr ? *lane->queue.front() : operation;
+  const std::uint32_t slot = progress(first).slot;
+  return tag_of(slot, requests_[slot].generation);
 }
 
 CancelAnswer IoUringEngine::cancel_here(Operation& operation) noexcept {
@@ -676,7 +690,9 @@ CancelAnswer IoUringEngine::cancel_here(Operation& operation) noexcept {
     case Place::kernel:
       state.cancelled = true;
       // A close runs to its end in any case. A lost ring cancels everything.
-      if (operation.kind() != OperationKind::close && !is_lost()) send_cancel(operation);
+      if (operation.kind() != OperationKind::close && !is_lost() && !withdraw(operation)) {
+        send_cancel(operation);
+      }
       return CancelAnswer::requested;
     case Place::postponed:
       state.cancelled = true;  // the leader sees it instead of submitting it
@@ -721,12 +737,9 @@ void IoUringEngine::send_cancel(Operation& operation) noexcept {
     state.cancel_postponed = true;
     return;
   }
-  // Merged writes are in the kernel under the slot of the first one.
-  Lane* const lane = lane_of(operation);
-  const std::uint32_t slot = lane != nullptr ? progress(*lane->queue.front()).slot : state.slot;
   request->opcode = abi::op_async_cancel;
   request->fd = -1;
-  request->address = tag_of(slot, requests_[slot].generation);
+  request->address = tag_in_kernel(operation);
   request->user_data = cancel_tag | state.slot;
   ring_->publish();
 }
@@ -879,6 +892,7 @@ void IoUringEngine::settle_request(Operation& operation, int result,
       return;
     }
   }
+  if (progress(operation).step == Step::withdrawn) result = -ECANCELED;
   if (operation.kind() == OperationKind::accept && result >= 0 && room_.none_for_accepted()) {
     // The table has no handle for it. The close tells its peer.
     system_.close(result);

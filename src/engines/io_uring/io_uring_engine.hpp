@@ -127,7 +127,8 @@ class IoUringEngine final : public Engine {
   void fill(Operation& operation, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
   bool merge(Lane& lane, Operation& first, abi::Sqe& request) noexcept BATON_REQUIRES(mutex_);
   CancelAnswer cancel_here(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  [[nodiscard]] bool names_unseen_number(const Operation& operation) const noexcept;
+  bool withdraw(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] std::uint64_t tag_in_kernel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void let_go_of_sync(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void send_cancel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void settle_cancel(abi::Cqe completion) noexcept BATON_REQUIRES(mutex_);

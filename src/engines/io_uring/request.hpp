@@ -67,8 +67,9 @@ enum class Place : std::uint8_t {
 
 /// The kind of the present request.
 enum class Step : std::uint8_t {
-  perform,  ///< the operation itself
-  poll      ///< only readiness: for a pooled read, or after EAGAIN
+  perform,   ///< the operation itself
+  poll,      ///< only readiness: for a pooled read, or after EAGAIN
+  withdrawn  ///< nothing: it was cancelled before the kernel had its request
 };
 
 struct Lane;

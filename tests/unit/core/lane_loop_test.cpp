@@ -260,6 +260,21 @@ TEST_F(LaneLoopTest, a_close_ends_earlier_mail_and_refuses_later_mail) {
   EXPECT_EQ(two_.error(), errc::handle_closed);
 }
 
+// The thread that has asked may close a borrowed descriptor: the engine must not use it again.
+TEST_F(LaneLoopTest, a_cancel_comes_before_the_next_wait) {
+  open();
+  engine().cancel_answer = CancelAnswer::completed;
+  Handle& socket = handle();
+  prepare_read(one_, socket);
+  inside([&] { EXPECT_FALSE(start(*part_.processor, one_)); });
+  inside([&] {
+    loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
+    loop_->wait_alone(Deadline::immediately());
+  });
+  EXPECT_EQ(engine().cancelled_before_wait, 1);
+  while (!lane_.completed.empty()) turn();
+}
+
 TEST_F(LaneLoopTest, a_repeated_cancel_keeps_its_place) {
   open();
   engine().cancel_answer = CancelAnswer::completed;
@@ -625,11 +640,13 @@ TEST_F(LaneLoopTest, a_lane_without_a_leader_asks_for_one_each_time) {
   turn();
   EXPECT_FALSE(loop_->needs_leader());
   EXPECT_TRUE(loop_->enter(nullptr, LaneLoop::Led::at_home));
-  loop_->ask(LaneRequests::cancel_all);
+  engine().answer = Submission::completed;
+  prepare_read(one_, handle());
+  mail(one_);
   EXPECT_EQ(runner_->leaderless, 2);
   loop_->leave(true);
   EXPECT_TRUE(loop_->needs_leader());
-  turn();
+  while (loop_->needs_leader() || !lane_.completed.empty()) turn();
 }
 
 TEST_F(LaneLoopTest, is_kept_only_by_a_thread_that_has_left_it) {

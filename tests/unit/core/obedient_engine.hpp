@@ -38,7 +38,7 @@ class ObedientEngine final : public Engine {
     if (cancel_answer == CancelAnswer::completed) operation.finish(ECANCELED);
     return cancel_answer;
   }
-  void wait(OperationQueue&, Deadline) noexcept override {}
+  void wait(OperationQueue&, Deadline) noexcept override { cancelled_before_wait = cancelled; }
   void interrupt() noexcept override { ++interrupted; }
 
   EngineInfo facts;
@@ -51,6 +51,7 @@ class ObedientEngine final : public Engine {
   int submitted = 0;
   int flushed = 0;
   int cancelled = 0;
+  int cancelled_before_wait = 0;
   int interrupted = 0;
   int records[16] = {};  // by handles
   void* record_of_last = nullptr;
