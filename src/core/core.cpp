@@ -660,6 +660,7 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
     facts.readable = os::listens(system_, native) == (kind == HandleKind::listener);
   }
   const bool owned = ownership == Ownership::owned;
+  if (!owned) ledger_.has_borrowed.store(true, std::memory_order_relaxed);
   const bool nonblocking = (flags & O_NONBLOCK) != 0;
   const bool set_nonblocking = owned && !nonblocking && kind != HandleKind::file;
   const std::uint32_t lane = home_of(home);

@@ -388,17 +388,21 @@ std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,
 
 inline LaneLoop::InEngines::InEngines(LaneLoop& loop) noexcept
     : loop_(loop),
-      calls_(loop.engine_calls_.load(std::memory_order_relaxed)),
-      outermost_(calls_ % 2 == 0) {
-  if (!outermost_) return;
-  loop.engine_calls_.store(calls_ + 1, std::memory_order_seq_cst);
-  if (BATON_LIKELY(!loop.lane_.requests.any())) return;
-  const Inside link{&loop, inside_chain()};
+      outermost_(BATON_UNLIKELY(loop.ledger_.has_borrowed.load(std::memory_order_relaxed)) &&
+                 loop.engine_calls_.load(std::memory_order_relaxed) % 2 == 0) {
+  if (BATON_UNLIKELY(outermost_)) served_ = loop.begin_engine_calls();
+}
+
+bool LaneLoop::begin_engine_calls() noexcept {
+  const std::uint32_t calls = engine_calls_.load(std::memory_order_relaxed);
+  engine_calls_.store(calls + 1, std::memory_order_seq_cst);
+  if (BATON_LIKELY(!lane_.requests.any())) return false;
+  const Inside link{this, inside_chain()};
   set_inside_chain(&link);
-  served_ = true;
-  loop.lane_.be_at_work();
-  loop.open_mailbox();
+  lane_.be_at_work();
+  open_mailbox();
   set_inside_chain(link.outer);
+  return true;
 }
 
 // The owner is not long in its engines, because the request ends a sleep there. It does not tell

@@ -268,6 +268,7 @@ class LaneLoop {
   }
 
   /// While one exists, the owner is in its engines. It serves the requests of other threads first.
+  /// It does nothing while no descriptor is borrowed.
   ///
   /// A cancel of another thread therefore waits until the owner has left: the number of a borrowed
   /// descriptor may name another file when the cancel has returned. The owner raises the word and
@@ -278,7 +279,7 @@ class LaneLoop {
    public:
     explicit InEngines(LaneLoop& loop) noexcept;
     ~InEngines() {
-      if (outermost_) loop_.engine_calls_.store(calls_ + 2, std::memory_order_release);
+      if (BATON_UNLIKELY(outermost_)) loop_.end_engine_calls();
     }
     InEngines(const InEngines&) = delete;
     InEngines& operator=(const InEngines&) = delete;
@@ -287,11 +288,16 @@ class LaneLoop {
 
    private:
     LaneLoop& loop_;
-    const std::uint32_t calls_;
     const bool outermost_;
     bool served_ = false;
   };
 
+  /// Returns whether it has served requests.
+  bool begin_engine_calls() noexcept;
+  void end_engine_calls() noexcept {
+    const std::uint32_t calls = engine_calls_.load(std::memory_order_relaxed);
+    engine_calls_.store(calls + 1, std::memory_order_release);
+  }
   void look_at_mail() noexcept;
   void close_handles() noexcept;
   void start_what_is_deferred() noexcept;

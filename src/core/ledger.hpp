@@ -211,6 +211,8 @@ class Ledger {
   /// Complete operations that are queued in strands: neither pending nor in a lane's queue. Only
   /// the destructor asks.
   std::atomic<std::uint32_t> in_strands{0};
+  /// There was a handle of a borrowed descriptor. Set before its first operation.
+  std::atomic<bool> has_borrowed{false};
   /// The same without those that another proactor's thread is bringing back: the end of a drain
   /// asks, under the lock under which they are queued again (Core::brought_back).
   std::atomic<std::uint32_t> held_by_strands{0};

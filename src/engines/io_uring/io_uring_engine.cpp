@@ -892,7 +892,7 @@ void IoUringEngine::settle_request(Operation& operation, int result,
       return;
     }
   }
-  if (progress(operation).step == Step::withdrawn) result = -ECANCELED;
+  if (BATON_UNLIKELY(progress(operation).step == Step::withdrawn)) result = -ECANCELED;
   if (operation.kind() == OperationKind::accept && result >= 0 && room_.none_for_accepted()) {
     // The table has no handle for it. The close tells its peer.
     system_.close(result);

@@ -273,10 +273,10 @@ Verdict judge(Operation& operation, const Message* message, int result,
               const os::System& system) noexcept {
   Progress& state = progress(operation);
   Verdict verdict = Verdict::finished;
-  if (state.step == Step::withdrawn) {
-    finish_cancelled(operation);
-  } else if (state.step == Step::poll) {
+  if (state.step == Step::poll) {
     verdict = polled(operation, result, system);
+  } else if (state.step == Step::withdrawn) {
+    finish_cancelled(operation);
   } else if (result < 0) {
     verdict = failed(operation, -result, system);
   } else {
