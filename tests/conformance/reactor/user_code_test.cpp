@@ -160,19 +160,27 @@ TEST_P(reactor, a_handler_may_call_exit) {
     static_cast<void>(left->add(pair.ours.get(), Interest::in, other));
     const auto key = left->add(ready.ours.get(), Interest::in, closing);
     if (how == 0) static_cast<void>(left->remove(key.value()));
-    std::atomic<bool> runs{false};
-    static_cast<void>(left->notify([&runs] { runs = true; }));
+    // A thread that came to run() later would use a reactor that is gone.
+    std::atomic<int> inside{0};
+    for (int i = 0; i < 2; ++i) {
+      static_cast<void>(left->notify([&] {
+        ++inside;
+        wait_for([&] { return inside == 2; });
+      }));
+    }
     std::thread([] { static_cast<void>(left->run()); }).detach();
-    wait_for([&] { return runs.load(); });
-    if (how == 1) {
-      closing.next = Next::remove;
-      ready.make_readable();
-    }
-    if (how == 2) static_cast<void>(left->notify([] { std::exit(7); }));
-    if (how == 3) {
-      static_cast<void>(left->schedule([](TimerKey, Deadline) -> Next { std::exit(7); },
-                                       Deadline::immediately()));
-    }
+    std::thread([&] {
+      wait_for([&] { return inside == 2; });
+      if (how == 1) {
+        closing.next = Next::remove;
+        ready.make_readable();
+      }
+      if (how == 2) static_cast<void>(left->notify([] { std::exit(7); }));
+      if (how == 3) {
+        static_cast<void>(left->schedule([](TimerKey, Deadline) -> Next { std::exit(7); },
+                                         Deadline::immediately()));
+      }
+    }).detach();
     static_cast<void>(left->run());
     ::_exit(4);
   };
