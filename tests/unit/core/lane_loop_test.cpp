@@ -263,6 +263,7 @@ TEST_F(LaneLoopTest, a_close_ends_earlier_mail_and_refuses_later_mail) {
 // The thread that has asked may close a borrowed descriptor: the engine must not use it again.
 TEST_F(LaneLoopTest, a_cancel_comes_before_the_next_wait) {
   open();
+  ledger_->has_borrowed = true;
   engine().cancel_answer = CancelAnswer::completed;
   Handle& socket = handle();
   prepare_read(one_, socket);
