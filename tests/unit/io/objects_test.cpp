@@ -214,7 +214,7 @@ TEST_P(Objects, connector_gives_an_address_up_after_its_time) {
     auto peer = co_await connector.connect_any(both, 250ms, too_late.token());
     EXPECT_TRUE(peer) << peer.error().message();
     timer.cancel();
-    while (!ended) co_await sleep_for(p, 0ms);
+    while (!ended) static_cast<void>(co_await sleep_for(p, 0ms));
     CancellationSource source{p};
     source.cancel();
     auto cancelled = co_await connector.connect_any(both, 20ms, source.token());
