@@ -428,24 +428,28 @@ TEST(Refusals, a_task_of_a_scope_that_overlooks_them_ends_and_its_join_returns) 
   EXPECT_LT(ticks, ticks_max);
 }
 
-// Every further address would be refused, too.
-TEST(Refusals, of_one_address_are_the_last_of_a_connect_to_any) {
-  static std::atomic<int> sockets;
+std::atomic<int> sockets_made;
+Config counts_sockets() {
   static const os::System system = [] {
     os::System made = os::real_system();
     made.socket = [](int domain, int type, int protocol) {
-      ++sockets;
+      ++sockets_made;
       return os::real_system().socket(domain, type, protocol);
     };
     return made;
   }();
   Config config;
   config.system = &system;
-  Proactor proactor{config};
+  return config;
+}
+
+// Every further address would be refused, too.
+TEST(Refusals, of_one_address_are_the_last_of_a_connect_to_any) {
+  Proactor proactor{counts_sockets()};
   std::error_code why;
   Scope scope{proactor, {.strand = false}};
   proactor.stop();
-  sockets = 0;
+  sockets_made = 0;
   scope.spawn([](Proactor& of, std::error_code& error) -> Task<void> {
     Connector connector{of};
     const std::vector<Endpoint> several(3, Endpoint::loopback(1));
@@ -453,26 +457,15 @@ TEST(Refusals, of_one_address_are_the_last_of_a_connect_to_any) {
   }(proactor, why));
   EXPECT_EQ(scope.running(), 0U);
   EXPECT_EQ(why, errc::stopped);
-  EXPECT_EQ(sockets, 1);
+  EXPECT_EQ(sockets_made, 1);
 }
 
 // The same after a cancel.
 TEST(Refusals, of_a_cancelled_connect_to_any_are_the_last) {
-  static std::atomic<int> sockets;
-  static const os::System system = [] {
-    os::System made = os::real_system();
-    made.socket = [](int domain, int type, int protocol) {
-      ++sockets;
-      return os::real_system().socket(domain, type, protocol);
-    };
-    return made;
-  }();
-  Config config;
-  config.system = &system;
-  Proactor proactor{config};
+  Proactor proactor{counts_sockets()};
   CancellationSource source{proactor};
   source.cancel();
-  sockets = 0;
+  sockets_made = 0;
   const auto why = run_until_complete(
       proactor, [](Proactor& of, CancellationToken token) -> Task<std::error_code> {
         Connector connector{of};
@@ -480,7 +473,7 @@ TEST(Refusals, of_a_cancelled_connect_to_any_are_the_last) {
         co_return (co_await connector.connect_any(several, std::chrono::hours(1), token)).error();
       }(proactor, source.token()));
   EXPECT_EQ(why, std::errc::operation_canceled);
-  EXPECT_LE(sockets, 1);
+  EXPECT_LE(sockets_made, 1);
 }
 
 TEST(Refusals, leave_the_thread_that_runs_the_task) {
