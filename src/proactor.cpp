@@ -304,7 +304,11 @@ std::size_t turn(Core* const& core, Deadline deadline, std::size_t handlers_max,
   for (;;) {
     Core* const before = core;
     const std::size_t ran = core->turn(deadline, handlers_max, return_after_handlers, for_good);
-    if (BATON_UNLIKELY(before->ended_in_handler())) before->refuse_to_go_on();
+    if (BATON_UNLIKELY(before->ended_in_handler.is_set())) {
+      before->ended_in_handler.refuse_to_go_on(
+          "a proactor was ended inside one of its own handlers: call stop() there, and finish or "
+          "destroy it when run() has returned");
+    }
     if (BATON_LIKELY(!before->forked())) return ran;
     if (core == before) throw std::system_error(make_error_code(errc::after_fork));
     if (return_after_handlers) return ran;

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bitset>
@@ -840,19 +839,8 @@ void Proactor::Core::run_what_is_left() noexcept {
 void Proactor::Core::end_in_handler() noexcept {
   // exit() may destroy operations, which stay pending.
   os::left_behind.store(true, std::memory_order_relaxed);
-  ended_by_ = std::this_thread::get_id();
-  ended_.store(true, std::memory_order_release);
-  stop();  // the turn ends when the handler returns, and other threads come to refuse_to_go_on
-}
-
-void Proactor::Core::refuse_to_go_on() const noexcept {
-  if (ended_by_ == std::this_thread::get_id()) {
-    detail::misused(
-        "a proactor was ended inside one of its own handlers: call stop() there, and finish or "
-        "destroy it when run() has returned");
-  }
-  // Outside run() the thread could use objects that exit() has destroyed, or call exit() as well.
-  for (;;) ::pause();
+  ended_in_handler.set();
+  stop();  // the turn ends when the handler returns, and other threads do not come out
 }
 
 // In a catch block.

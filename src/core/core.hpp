@@ -9,12 +9,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "baton/proactor.hpp"
 #include "core/crew.hpp"
 #include "core/dispatcher.hpp"
+#include "core/ended_in_handler.hpp"
 #include "core/lane_loop.hpp"
 #include "core/ledger.hpp"
 #include "core/runner.hpp"
@@ -51,11 +51,6 @@ class Proactor::Core final : public HandlerRunner {
   /// For an end inside one of its own handlers, usually by exit(): its turn is still on the stack.
   /// Stops, and leaves everything else to the end of the process.
   void end_in_handler() noexcept;
-  [[nodiscard]] bool ended_in_handler() const noexcept {
-    return ended_.load(std::memory_order_acquire);  // with ended_by_
-  }
-  /// After end_in_handler(): a thread comes out of a turn.
-  [[noreturn]] void refuse_to_go_on() const noexcept;
   /// The calling thread is in a turn of this proactor.
   [[nodiscard]] bool inside() const noexcept {
     return current_lane() < lanes() && !crew_.attached_here();
@@ -113,6 +108,7 @@ class Proactor::Core final : public HandlerRunner {
   std::string explanation;
   TaskExceptions task_exceptions;
   std::unique_ptr<Core> ancestor;  // after reopen: keeps the records that old objects still name
+  EndedInHandler ended_in_handler;
 
   [[nodiscard]] Ledger& ledger() noexcept { return ledger_; }
 
@@ -161,9 +157,7 @@ class Proactor::Core final : public HandlerRunner {
   std::atomic<bool> finishing_{false};  // the destructor is at work
   std::atomic<bool> finished_{false};   // finish() has returned, or is about to
   std::atomic<std::uint32_t> left_{0};  // posts to a finished proactor that are to be run
-  std::atomic<bool> ended_{false};      // by ended_by_, which is set before
-  std::thread::id ended_by_;
-  os::Mutex stop_mutex_;  // of per_thread teams, after the ledger's: see stop()
+  os::Mutex stop_mutex_;                // of per_thread teams, after the ledger's: see stop()
   // The deadline of a drain, on a timer of our own: a drain needs no memory. The timer may outlive
   // the drain that started it, and serve the next. Before the ledger's mutex.
   os::Mutex drain_mutex_;

@@ -34,11 +34,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <unordered_set>
 
 #include "base/chunked_table.hpp"
 #include "baton/reactor.hpp"
+#include "core/ended_in_handler.hpp"
 #include "core/handler_length.hpp"
 #include "core/look_pace.hpp"
 #include "demux/demultiplexer.hpp"
@@ -131,7 +131,7 @@ class Reactor::Impl {
   };
 
   /// A thread comes out of a call from which handlers run.
-  void refuse_to_go_on_after_end_in_handler() const noexcept;
+  void come_out() const noexcept;
 
   enum class Rest : std::uint8_t { awake, asleep, standby, woken };
 
@@ -396,8 +396,7 @@ class Reactor::Impl {
   std::size_t signals_now_ = 0;
   std::unordered_set<NativeHandle> descriptors_;  // of the registrations that have not ended
   bool destroyed_ = false;                        // nothing is accepted any more
-  std::atomic<bool> ended_in_handler_{false};     // by ended_by_, which is set before
-  std::thread::id ended_by_;
+  EndedInHandler ended_in_handler_;
 
   std::array<Report, limits::reports_max> reports_;  // the leader's, while it waits without mutex_
   Member* leader_ = nullptr;

@@ -1,6 +1,4 @@
 // Registrations: from add to on_close, and their part in the Demultiplexer.
-#include <unistd.h>
-
 #include <cerrno>
 #include <new>
 #include <utility>
@@ -106,20 +104,15 @@ void Reactor::Impl::end_in_handler() noexcept {
     if (demux_ != nullptr) demux_->after_fork_in_child();
     return;
   }
-  ended_by_ = std::this_thread::get_id();
-  ended_in_handler_.store(true, std::memory_order_release);
+  ended_in_handler_.set();
   end();  // the turns end, and come to the function below
 }
 
-void Reactor::Impl::refuse_to_go_on_after_end_in_handler() const noexcept {
-  if (BATON_LIKELY(!ended_in_handler_.load(std::memory_order_acquire))) return;
-  if (ended_by_ == std::this_thread::get_id()) {
-    detail::misused(
-        "a reactor was destroyed inside one of its own handlers: end() it there, and destroy it "
-        "when run() has returned");
-  }
-  // Outside run() the thread could use objects that exit() has destroyed, or call exit() as well.
-  for (;;) ::pause();
+void Reactor::Impl::come_out() const noexcept {
+  if (BATON_LIKELY(!ended_in_handler_.is_set())) return;
+  ended_in_handler_.refuse_to_go_on(
+      "a reactor was destroyed inside one of its own handlers: end() it there, and destroy it when "
+      "run() has returned");
 }
 
 demux::Options Reactor::Impl::demux_options() {
@@ -269,7 +262,7 @@ Reactor::Removal Reactor::Impl::remove(RegistrationKey key, bool wait) noexcept 
     --close_waiters_;
   }
   unlock();
-  refuse_to_go_on_after_end_in_handler();
+  come_out();
   return removal;
 }
 

@@ -46,7 +46,7 @@ Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
     }
     late = !until.is_never() && is_past(until);
   }
-  refuse_to_go_on_after_end_in_handler();
+  come_out();
   std::error_code error = me.error;
   if (BATON_LIKELY(!error)) {
     if (BATON_UNLIKELY(me.leaves)) error = demux_->broken();
