@@ -383,8 +383,9 @@ Outcome Performer::connect(Operation& operation) noexcept {
   }
   // Without a peer the connection is still in progress, or it has failed and another call, such as
   // a read started meanwhile, has consumed the error. While it is in progress, the socket is not
-  // ready. If it is ready, ask again, because the answer may have come in between.
-  for (bool answered = false;; answered = true) {
+  // ready. If it is ready, ask again: it may have been connected since the first question, and
+  // reset since the second.
+  for (int asked = 1;; ++asked) {
     int error = 0;
     socklen_t size = sizeof(error);
     if (system_.getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
@@ -395,7 +396,7 @@ Outcome Performer::connect(Operation& operation) noexcept {
       return done(operation, 0);
     }
     if (errno != ENOTCONN) return done(operation, errno);
-    if (answered) return done(operation, ECONNABORTED);  // as a blocking connect answers then
+    if (asked == 3) return done(operation, ECONNABORTED);  // as a blocking connect answers then
     if (!ready_now(system_, fd, POLLOUT)) return Outcome::again;
   }
 }

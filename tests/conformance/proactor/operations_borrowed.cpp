@@ -243,18 +243,24 @@ TEST_P(Borrowed, a_blocking_connect_ends_by_cancel_deadline_and_close) {
 }
 
 // A terminal is readable with the first character, and a read waits for the others. The end of an
-// earlier ring may interrupt the first read, so there are two.
+// earlier ring may interrupt the first read, so there are two. Each has its own terminal, so that
+// neither takes the other's character.
 TEST_P(Borrowed, a_read_of_a_blocking_terminal_blocks_no_other_operation) {
-  int pair[2];
-  ASSERT_EQ(::openpty(&pair[0], &pair[1], nullptr, nullptr, nullptr), 0);
-  Fd ends[2] = {Fd{pair[0]}, Fd{pair[1]}};
-  termios modes{};
-  ASSERT_EQ(::tcgetattr(ends[1].get(), &modes), 0);
-  ::cfmakeraw(&modes);
-  modes.c_cc[VMIN] = modes.c_cc[VTIME] = 255;
-  ASSERT_EQ(::tcsetattr(ends[1].get(), TCSANOW, &modes), 0);
-  Handle* const terminal = borrow(ends[1], HandleKind::pipe);
-  Probe* reads[2];
+  Fd masters[2];
+  Fd slaves[2];
+  Handle* terminals[2];
+  for (int i = 0; i < 2; ++i) {
+    int pair[2];
+    ASSERT_EQ(::openpty(&pair[0], &pair[1], nullptr, nullptr, nullptr), 0);
+    masters[i].reset(pair[0]);
+    slaves[i].reset(pair[1]);
+    termios modes{};
+    ASSERT_EQ(::tcgetattr(pair[1], &modes), 0);
+    ::cfmakeraw(&modes);
+    modes.c_cc[VMIN] = modes.c_cc[VTIME] = 255;
+    ASSERT_EQ(::tcsetattr(pair[1], TCSANOW, &modes), 0);
+    terminals[i] = borrow(slaves[i], HandleKind::pipe);
+  }
   std::promise<void> served;
   std::atomic<bool> held{false};
   std::thread watch{[&] {
@@ -264,16 +270,19 @@ TEST_P(Borrowed, a_read_of_a_blocking_terminal_blocks_no_other_operation) {
     while (end.wait_for(1s) != std::future_status::ready) {
       held = last < Deadline::after(0ms);
       const std::string more(held ? 255 : 1, 'x');
-      static_cast<void>(::write(ends[0].get(), more.data(), more.size()));
+      for (const Fd& master : masters) {
+        static_cast<void>(::write(master.get(), more.data(), more.size()));
+      }
     }
   }};
-  for (Probe*& read : reads) {
-    EXPECT_EQ(::write(ends[0].get(), "x", 1), 1);
-    pollfd state{ends[1].get(), POLLIN, 0};
+  Probe* reads[2];
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(::write(masters[i].get(), "x", 1), 1);
+    pollfd state{slaves[i].get(), POLLIN, 0};
     EXPECT_EQ(::poll(&state, 1, -1), 1);
-    read = &reading(terminal, memory(300));
-    inside([&] { start(*read); });
-    for (int i = 0; i < 3; ++i) run_for(1ms);
+    reads[i] = &reading(terminals[i], memory(300));
+    inside([&] { start(*reads[i]); });
+    for (int j = 0; j < 3; ++j) run_for(1ms);
   }
   served.set_value();
   watch.join();

@@ -105,6 +105,20 @@ TEST_P(Connections, connect_succeeds_only_with_a_peer) {
   ::close(door);
 }
 
+// It is made between the first question and the second, and reset between the second and the third.
+TEST_P(Connections, connect_that_was_reset_at_once_says_so) {
+  Endpoint address;
+  const int door = listener(address);
+  Handle* const handle = driver.adopt(tcp_socket(SOCK_NONBLOCK), HandleKind::stream_socket);
+  Operation connect;
+  set_connect(connect, handle, address);
+  faults().fail(Call::connect, EINTR, 1);  // although no connect is in progress
+  faults().fail(Call::getsockopt, ECONNRESET, 1, 2);
+  ASSERT_TRUE(driver.complete(connect));
+  EXPECT_EQ(connect.error(), std::errc::connection_reset);
+  ::close(door);
+}
+
 TEST_P(Connections, connect_on_a_blocking_socket_is_a_workers) {
   Endpoint address;
   const int door = listener(address);

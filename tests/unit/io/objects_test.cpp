@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <future>
@@ -145,27 +146,21 @@ TEST_P(Objects, connector_by_callback) {
   EXPECT_TRUE(any.get_future().get());
 }
 
-// A port without a listener.
-Endpoint refusing(Proactor& proactor) {
-  auto acceptor = Acceptor::listen(proactor, Endpoint::loopback(0)).value();
-  return acceptor.local_endpoint().value();  // closed here, detached
-}
-
 TEST_P(Objects, connector_is_refused) {
   const auto descriptors = proactor().statistics().handles;
-  complete([](Proactor& p) -> Task<void> {
-    const Endpoint where = refusing(p);
-    // The close of the listener is in progress: until it is done, connections may still succeed.
-    for (;;) {
-      auto peer = co_await Connector{p}.connect(where);
-      if (!peer && peer.error() == std::errc::connection_refused) break;
-      EXPECT_TRUE(peer || peer.error() == std::errc::connection_reset) << peer.error().message();
-      if (!peer && peer.error() != std::errc::connection_reset) break;
-    }
+  Endpoint where = Endpoint::loopback(0);
+  // A port that nobody listens on, and that nobody else is given meanwhile.
+  const int taken = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::bind(taken, static_cast<const sockaddr*>(where.data()), where.size()), 0);
+  ASSERT_EQ(::getsockname(taken, static_cast<sockaddr*>(where.data()), where.size_pointer()), 0);
+  complete([](Proactor& p, const Endpoint nobody) -> Task<void> {
+    auto refused = co_await Connector{p}.connect(nobody);
+    EXPECT_EQ(refused.error(), std::errc::connection_refused);
     auto nowhere = co_await Connector{p}.connect(Endpoint{});
     EXPECT_EQ(nowhere.error(), std::errc::address_family_not_supported);
-  }(proactor()));
+  }(proactor(), where));
   while (proactor().statistics().handles != descriptors) std::this_thread::yield();
+  ::close(taken);
 }
 
 TEST_P(Objects, connector_tries_one_address_after_the_other) {
@@ -206,10 +201,10 @@ TEST_P(Objects, connector_gives_an_address_up_after_its_time) {
     // The kernel gives it up, too, but after minutes.
     CancellationSource too_late{p};
     Timer timer{p};
-    bool ended = false;
+    std::atomic<bool> ended{false};
     EXPECT_FALSE(timer.wait_for(patience() / 2, [&](Operation& operation) {
-      ended = true;
       if (!operation.failed()) too_late.cancel();
+      ended = true;  // the last: the coroutine destroys both
     }));
     auto peer = co_await connector.connect_any(both, 250ms, too_late.token());
     EXPECT_TRUE(peer) << peer.error().message();
