@@ -64,7 +64,7 @@ bool is_folded(std::string_view head) {
 class Parser final : public http::basic_parser<true> {
  public:
   explicit Parser(Request& request) : request_(request) {
-    // Our own buffer is the limit. Boost 1.74 takes no limit (boost::none) for less than any length.
+    // Our own buffer is the limit. Boost 1.74 takes boost::none for less than any length.
     header_limit(std::numeric_limits<std::uint32_t>::max());
     body_limit(std::numeric_limits<std::uint64_t>::max());
   }

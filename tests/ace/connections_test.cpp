@@ -97,7 +97,7 @@ class Connections : public AceTest, public testing::WithParamInterface<const cha
   ~Connections() override {
     // The acceptor frees the message block of each accept that completes, and no others.
     host_.cancel();
-    bridge().close();
+    implementation().close();
   }
 
   Side server_;

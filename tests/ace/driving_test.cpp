@@ -170,19 +170,19 @@ TEST_F(Driving, WaitWithoutEventsLastsToItsEnd) {
 }
 
 TEST_F(Driving, ClosedAnswersShutdown) {
-  EXPECT_EQ(0, bridge().close());
+  EXPECT_EQ(0, implementation().close());
   EXPECT_EQ(-1, post(0));
   EXPECT_EQ(0, seen_.alive);
   ACE_Time_Value wait{0, 0};
   EXPECT_EQ(-1, ace()->handle_events(wait));
   EXPECT_EQ(ESHUTDOWN, errno);
-  EXPECT_EQ(-1, bridge().start_aio(nullptr, ACE_POSIX_Proactor::ACE_OPCODE_READ));
-  EXPECT_EQ(0, bridge().close());
+  EXPECT_EQ(-1, implementation().start_aio(nullptr, ACE_POSIX_Proactor::ACE_OPCODE_READ));
+  EXPECT_EQ(0, implementation().close());
 }
 
 TEST_F(Driving, PostedResultsThatWereNotTakenAreDeleted) {
   for (int i = 0; i < 100; ++i) ASSERT_EQ(0, post(i));
-  EXPECT_EQ(0, bridge().close());
+  EXPECT_EQ(0, implementation().close());
   EXPECT_EQ(0, seen_.alive);
   EXPECT_EQ(0, seen_.count.value());
 }

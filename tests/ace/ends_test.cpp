@@ -251,7 +251,7 @@ TEST_F(Ends, CloseWithTenThousandPendingCompletesEachOnce) {
   for (std::uint32_t i = 0; i < bridge().native().lanes(); ++i) {
     threads.emplace_back([proactor] { EXPECT_EQ(-1, proactor->proactor_run_event_loop()); });
   }
-  EXPECT_EQ(0, bridge().close());
+  EXPECT_EQ(0, implementation().close());
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(sockets * each, counter_.cancelled);
   EXPECT_EQ(-1, readers[0]->read(block, 10));
@@ -278,7 +278,7 @@ TEST_F(Ends, ChildOfForkOnlyCloses) {
   ACE_Message_Block block(100);
   ASSERT_EQ(0, reader.read(block, 10));
   const pid_t child = ::fork();
-  if (child == 0) ::_exit(bridge().close() == 0 && counter_.all() == 0 ? 0 : 1);
+  if (child == 0) ::_exit(implementation().close() == 0 && counter_.all() == 0 ? 0 : 1);
   int status = -1;
   ASSERT_EQ(child, ::waitpid(child, &status, 0));
   EXPECT_EQ(0, status);
@@ -304,8 +304,8 @@ TEST_F(Ends, ResultThatIsRefusedInAChildStaysTheCallers) {
   if (child == 0) {
     int ended = 0;
     CountedResult* const result = new CountedResult(counter_, ended);
-    const bool refused = bridge().post_completion(result) == -1;
-    static_cast<void>(bridge().close());
+    const bool refused = implementation().post_completion(result) == -1;
+    static_cast<void>(implementation().close());
     ::_exit(refused && ended == 0 ? 0 : 1);
   }
   int status = -1;
@@ -361,7 +361,7 @@ TEST_F(Ends, HandlerIsDeletedWithAnOperationPending) {
     // The handler goes with its block: nothing may touch the block once the operation is cancelled.
     auto* const handler = new Suicidal(ace(), pair.first, deleted);
     delete handler;
-    EXPECT_NE(-1, bridge().cancel_aio(pair.first));
+    EXPECT_NE(-1, implementation().cancel_aio(pair.first));
   }
   EXPECT_EQ(100, deleted);
   end();

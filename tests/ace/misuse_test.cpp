@@ -57,7 +57,7 @@ class Misuse : public AceTest {
   }
   int post(std::function<void()> function) {
     auto* const result = new PostedCall(calls_, std::move(function));
-    const int answer = bridge().post_completion(result);
+    const int answer = implementation().post_completion(result);
     if (answer != 0) delete result;
     return answer;
   }
@@ -157,15 +157,15 @@ TEST_F(Misuse, HandlerDeletesItselfWithAnotherOperationPending) {
   new Fleeting(ace(), pair_.first, deleted, block_, out);
   ASSERT_EQ(1, ::write(pair_.second, "x", 1));
   ASSERT_TRUE(drive([&] { return deleted.value() == 1; }));
-  EXPECT_EQ(0, bridge().cancel_aio(pair_.first));
-  EXPECT_EQ(0, bridge().close());
+  EXPECT_EQ(0, implementation().cancel_aio(pair_.first));
+  EXPECT_EQ(0, implementation().close());
 }
 
 TEST_F(Misuse, HandlerForksAndTheChildCloses) {
   int status = -1;
   ASSERT_EQ(0, post([&] {
               const pid_t child = ::fork();
-              if (child == 0) ::_exit(bridge().close());
+              if (child == 0) ::_exit(implementation().close());
               ASSERT_EQ(child, ::waitpid(child, &status, 0));
             }));
   EXPECT_TRUE(drive([&] { return status != -1; }));
@@ -176,7 +176,7 @@ TEST_F(Misuse, HandlerClosesItsProactor) {
   ACE_Asynch_Read_Stream reader;
   ASSERT_EQ(0, reader.open(calls_, pair_.first, nullptr, ace()));
   ASSERT_EQ(0, reader.read(block_, 1));
-  ASSERT_EQ(0, post([&] { EXPECT_EQ(0, bridge().close()); }));
+  ASSERT_EQ(0, post([&] { EXPECT_EQ(0, implementation().close()); }));
   ACE_Time_Value wait{patience.count()};
   EXPECT_EQ(1, ace()->handle_events(wait));
   EXPECT_EQ(-1, ace()->handle_events(wait));
@@ -191,7 +191,7 @@ TEST_F(Misuse, HandlerDeletesItsProactor) {
   ASSERT_EQ(0, reader.read(block_, 1));
   ASSERT_EQ(0, post([&] { destroy(); }));
   ACE_Time_Value wait{patience.count()};
-  EXPECT_EQ(1, bridge().handle_events(wait));
+  EXPECT_EQ(1, implementation().handle_events(wait));
   EXPECT_EQ(std::vector<u_long>{ECANCELED}, calls_.errors);
 }
 
@@ -201,11 +201,11 @@ TEST_F(Misuse, CallsInTheWrongOrderAreErrors) {
   ACE_Asynch_Read_Stream reader;
   EXPECT_EQ(-1, reader.cancel());
   EXPECT_EQ(-1, reader.read(block_, 1));
-  EXPECT_EQ(-1, bridge().cancel_aio(ACE_INVALID_HANDLE));
+  EXPECT_EQ(-1, implementation().cancel_aio(ACE_INVALID_HANDLE));
   EXPECT_EQ(EBADF, errno);
-  EXPECT_EQ(-1, bridge().post_completion(nullptr));
+  EXPECT_EQ(-1, implementation().post_completion(nullptr));
   EXPECT_EQ(EINVAL, errno);
-  std::unique_ptr<ACE_Asynch_Accept_Impl> accept{bridge().create_asynch_accept()};
+  std::unique_ptr<ACE_Asynch_Accept_Impl> accept{implementation().create_asynch_accept()};
   EXPECT_EQ(-1, accept->accept(block_, 0, ACE_INVALID_HANDLE, nullptr, 0, 0, AF_INET));
   EXPECT_EQ(EINVAL, errno);
 }
@@ -335,11 +335,11 @@ TEST_F(Misuse, BlocksWithPointersPastEachOtherAreEmpty) {
 TEST_F(Misuse, AfterCloseEverythingIsAnError) {
   ACE_Asynch_Read_Stream reader;
   ASSERT_EQ(0, reader.open(calls_, pair_.first, nullptr, ace()));
-  ASSERT_EQ(0, bridge().close());
+  ASSERT_EQ(0, implementation().close());
   EXPECT_EQ(-1, reader.read(block_, 1));
   EXPECT_EQ(ESHUTDOWN, errno);
   EXPECT_EQ(-1, reader.cancel());
-  EXPECT_EQ(ACE_INVALID_HANDLE, bridge().get_handle());
+  EXPECT_EQ(ACE_INVALID_HANDLE, implementation().get_handle());
   const Attachment attached{bridge()};
   ACE_Asynch_Connect connect;
   ASSERT_EQ(0, connect.open(calls_, ACE_INVALID_HANDLE, nullptr, ace()));
@@ -456,7 +456,7 @@ TEST_F(Misuse, AttachedThreadMayClose) {
   ASSERT_EQ(0, reader.read(block_, 1));
   ACE_Time_Value wait{0, 0};
   EXPECT_EQ(0, ace()->handle_events(wait));
-  EXPECT_EQ(0, bridge().close());
+  EXPECT_EQ(0, implementation().close());
   EXPECT_EQ(std::vector<u_long>{ECANCELED}, calls_.errors);
 }
 
@@ -532,7 +532,7 @@ class MisuseByThreads : public Misuse, public testing::WithParamInterface<unsign
 
 TEST_P(MisuseByThreads, CloseInTheMidstOfTraffic) {
   begin();
-  EXPECT_EQ(0, bridge().close());
+  EXPECT_EQ(0, implementation().close());
   join();
 }
 
@@ -545,13 +545,13 @@ TEST_P(MisuseByThreads, CancelsAndPostsFromOtherThreadsInTheMidstOfTraffic) {
       for (int i = 0; i < 100; ++i) {
         EXPECT_EQ(0, post([&] { posted.add(); }));
         const SocketPair& pair = *sockets_[static_cast<std::size_t>(t % pairs)];
-        EXPECT_NE(-1, bridge().cancel_aio(i % 2 == 0 ? pair.first : pair.second));
+        EXPECT_NE(-1, implementation().cancel_aio(i % 2 == 0 ? pair.first : pair.second));
       }
     });
   }
   for (std::thread& each : others) each.join();
   EXPECT_TRUE(posted.reaches(400));
-  EXPECT_EQ(0, bridge().close());
+  EXPECT_EQ(0, implementation().close());
   join();
 }
 

@@ -38,7 +38,7 @@ TEST_P(Streams, EchoInFullDuplexIsRightToTheByte) {
     end();
     // The acceptor frees the message block of each accept that completes, and no others.
     EXPECT_EQ(0, acceptor.cancel());
-    EXPECT_EQ(0, bridge().close());
+    EXPECT_EQ(0, implementation().close());
   }
   destroy();
   EXPECT_EQ(clients, totals.right.load());

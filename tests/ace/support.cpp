@@ -4,7 +4,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <iostream>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
 
 namespace baton::ace::test {
 
@@ -40,10 +45,24 @@ SocketPair::~SocketPair() {
   if (second >= 0) ::close(second);
 }
 
+bool on_stock() {
+  const char* const word = std::getenv("BATON_TEST_ACE");
+  return word != nullptr && std::string_view{word} == "stock";
+}
+
 AceTest::AceTest(Config config)
-    : bridge_(std::make_unique<Proactor>(Config::from_environment(std::move(config)),
-                                         Options::from_environment().value())),
-      ace_(std::make_unique<ACE_Proactor>(bridge_.get(), false, &timers_)) {}
+    : bridge_(on_stock() ? nullptr
+                         : std::make_unique<Proactor>(Config::from_environment(std::move(config)),
+                                                      Options::from_environment().value())),
+      ace_(on_stock() ? std::make_unique<ACE_Proactor>()
+                      : std::make_unique<ACE_Proactor>(bridge_.get(), false, &timers_)) {
+  if (on_stock()) std::cout << "on ACE's own proactor" << std::endl;
+}
+
+Proactor& AceTest::bridge() {
+  if (bridge_ == nullptr) throw std::logic_error("only Baton's proactor has this");
+  return *bridge_;
+}
 
 AceTest::~AceTest() {
   end();
@@ -56,12 +75,15 @@ void AceTest::destroy() {
 }
 
 void AceTest::run(unsigned threads) {
-  const std::vector<ProcessorConfig>& processors = bridge_->native().config().processors;
-  if (processors.front().mode == Mode::per_thread) threads = bridge_->native().lanes();
+  if (bridge_ != nullptr &&
+      bridge_->native().config().processors.front().mode == Mode::per_thread) {
+    threads = bridge_->native().lanes();
+  }
   ACE_Proactor* const proactor = ace_.get();
   for (unsigned i = 0; i < threads; ++i) {
     threads_.emplace_back([this, proactor] {
-      const Attachment attached{*bridge_};
+      std::optional<Attachment> attached;
+      if (bridge_ != nullptr) attached.emplace(*bridge_);
       EXPECT_NE(-1, proactor->proactor_run_event_loop());
     });
   }

@@ -1,5 +1,5 @@
-// Shared by the tests of the ACE bridge: a proactor on the engine and mode named by BATON, the
-// threads of its event loop, and waiting for events.
+// Shared by the tests of the ACE bridge: a proactor on the engine and mode named by BATON, or ACE's
+// own, the threads of its event loop, and waiting for events.
 #pragma once
 
 #include <ace/Asynch_IO.h>
@@ -65,6 +65,10 @@ struct SocketPair {
   int second = -1;
 };
 
+/// BATON_TEST_ACE=stock: the tests run on the proactor that ACE chooses by itself
+/// (tests/ace/table.py).
+bool on_stock();
+
 class AceTest : public testing::Test {
  protected:
   explicit AceTest(Config config = {});
@@ -77,7 +81,11 @@ class AceTest : public testing::Test {
   /// Without threads: handles events in this thread until the condition holds. False: out of time.
   bool drive(const std::function<bool()>& condition);
   [[nodiscard]] ACE_Proactor* ace() { return ace_.get(); }
-  [[nodiscard]] Proactor& bridge() { return *bridge_; }
+  [[nodiscard]] ACE_POSIX_Proactor& implementation() {
+    return dynamic_cast<ACE_POSIX_Proactor&>(*ace_->implementation());
+  }
+  /// What ACE's own proactor does not have. There, an exception ends the test.
+  [[nodiscard]] Proactor& bridge();
   /// Destroys in the right order, which ACE does not keep: ACE's proactor with its timer thread
   /// first.
   void destroy();
