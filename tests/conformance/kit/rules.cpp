@@ -56,6 +56,8 @@ constexpr Line lines[] = {
     {"Driving", "", "threads"},
     {"Message", "wait_ready_reports_readable_and_writable", "4"},
     {"Message", "", "3"},
+    {"Network", "an_address_that_goes_is_an_error_and_the_sockets_live_on", "7"},
+    {"Network", "", "11"},
     {"Cancel", "", "5"},
     {"Calls", "a_drain_that_is_over_leaves_the_accepts_after_it", "9"},
     {"Calls", "a_borrowed_descriptor_is_adopted_anew_right_after_a_close", "12"},

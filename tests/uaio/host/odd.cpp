@@ -11,8 +11,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <string>
 #include <thread>
@@ -408,19 +410,30 @@ HOST_CASE(child_is_told_nothing_of_the_parents, "fork and exec") {
   host::until([rounds] { return called == 2 * rounds; });
   CHECK(handled[0] == rounds && handled[1] == rounds);
 }
-// The time does not grow with the square of their number.
+// The processor time does not grow with the square of their number. Other programs may disturb a
+// measurement, so one good one of several is enough.
+bool is_soon_quick(const std::function<bool()>& measure) {
+  for (int i = 0; i < 10; ++i) {
+    if (measure()) return true;
+  }
+  return false;
+}
 HOST_CASE(very_many_are_cancelled, "answers") {
+  // The system's library may leave one request of each measurement pending.
+  static std::deque<std::vector<aiocb>> all;
+  static std::vector<char> bytes(40'000);
   Pipe pipe;
-  std::vector<char> bytes(40'000);
-  std::vector<aiocb> reads;
-  for (char& each : bytes) reads.push_back(host::request(pipe.out(), &each, 1));
-  const double begin = time_of_process();
-  for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
-  const double started = time_of_process();
-  CHECK(aio_cancel(pipe.out(), nullptr) != -1);
-  const double cancelled = time_of_process();
-  CHECK(cancelled - started < 2 * (started - begin));
-  CHECK(aio_error(&reads.back()) == ECANCELED);
+  CHECK(is_soon_quick([&] {
+    std::vector<aiocb>& reads = all.emplace_back();
+    for (char& each : bytes) reads.push_back(host::request(pipe.out(), &each, 1));
+    const double begin = time_of_process();
+    for (aiocb& each : reads) CHECK(aio_read(&each) == 0);
+    const double started = time_of_process();
+    CHECK(aio_cancel(pipe.out(), nullptr) != -1);
+    const double cancelled = time_of_process();
+    CHECK(aio_error(&reads.back()) == ECANCELED);
+    return cancelled - started < 2 * (started - begin);
+  }));
 }
 // Each waits for all those before it.
 HOST_CASE(very_many_syncs_at_once, "answers") {
@@ -433,8 +446,10 @@ HOST_CASE(very_many_syncs_at_once, "answers") {
     for (aiocb& each : syncs) CHECK(host::finish(each) == 0);
     return time_of_process() - begin;
   };
-  const double few = time_of(2'000);
-  CHECK(time_of(16'000) < 24 * few);  // 64, if each is looked at for each
+  CHECK(is_soon_quick([&] {
+    const double few = time_of(2'000);
+    return time_of(16'000) < 24 * few;  // 64, if each is looked at for each
+  }));
 }
 HOST_CASE(time_outs_of_all_lengths, "signals") {
   Pipe pipe;
