@@ -197,7 +197,8 @@ class BATON_EXPORT Proactor {
 
   /// Requests the early end of one activation. REQUIRES: the operation object is alive during the
   /// call. Constant time, except for a timer in per_thread mode that another thread cancels: its
-  /// lane then looks at all its timers, once for all that are cancelled by then.
+  /// lane then looks at all its timers, once for all that are cancelled by then. On a borrowed
+  /// descriptor as the cancel of a handle.
   CancelResult cancel(Operation& operation, std::uint32_t activation) noexcept;
   CancelResult cancel(Operation& operation) noexcept {
     return cancel(operation, operation.activation());

@@ -6,7 +6,8 @@
 //
 // A signal must be blocked in every thread of the process, else the system may deliver it to one
 // where it is not, with its default action. Threads inherit the mask of the one that starts them:
-// block() in main, before the others exist, settles it. Baton's own threads block all signals.
+// block() in main, before the others exist, settles it. Baton's own threads block all signals but
+// SIGTTIN and SIGTTOU, which they inherit.
 #pragma once
 
 #include <cstddef>

@@ -841,6 +841,29 @@ void Proactor::Core::end_in_handler() noexcept {
   os::left_behind.store(true, std::memory_order_relaxed);
   ended_in_handler.set();
   stop();  // the turn ends when the handler returns, and other threads do not come out
+  end_engines();
+  stop();  // of the lanes that this thread has entered
+}
+
+// exit() goes on to free memory of the program, which kernel and engines must not write into any
+// more. A lane of a thread that is in a handler, perhaps waiting for this one, is left after a
+// while.
+void Proactor::Core::end_engines() noexcept {
+  const Deadline until = Deadline::after(std::chrono::seconds{1}, ledger_.now());
+  for (const auto& loop : loops_) {
+    bool here = loop->mine();
+    while (!here && !(here = loop->enter(nullptr, LaneLoop::Led::at_home)) && loop->driven() &&
+           ledger_.now() < until) {
+      system_.yield();
+    }
+    if (here) loop->end_engines(until);
+  }
+  if (!per_thread_) {
+    const os::LockGuard lock{ledger_.mutex(), system_};
+    ledger_.cancel_all(*first_lane_);
+    dispatcher_->look_round();
+  }
+  dispatcher_->end_engines(until);
 }
 
 // In a catch block.

@@ -136,6 +136,7 @@ class Proactor::Core final : public HandlerRunner {
   void queue_post(Operation& operation, Notify level, Home home) noexcept;
   void run_what_is_left() noexcept;
   void finish_everything() noexcept;
+  void end_engines() noexcept;
   void log_dropped_exception() const noexcept;
   [[nodiscard]] bool everything_finished() noexcept;
   static void deliver_to_lanes(void* self, OperationQueue& finished);

@@ -813,6 +813,35 @@ void Dispatcher::stop_threads() {
   threads_.clear();
 }
 
+// Also inside a handler. Another thread may never come back from one, and holds no seat then.
+void Dispatcher::end_engines(Deadline until) {
+  constexpr Duration pause = std::chrono::milliseconds{1};
+  ledger_.mutex().lock(system_);
+  if (++next_member_ == 0) ++next_member_;
+  ++members_;
+  Member me{next_member_, stops_};
+  const Inside link{this, me.number, inside_chain()};
+  take_over_own_seats(me);
+  set_inside_chain(&link);
+  const auto holds_something = [](const Processor* each) { return each->started > 0; };
+  while (std::any_of(processors_.begin(), processors_.end(), holds_something)) {
+    const Deadline now = ledger_.now();
+    if (now >= until) break;
+    take_seats(me);
+    take_seats_from_handlers(me, [](const Processor& led) { return led.has_work(); });
+    if (me.seats != 0) {
+      lead(me, Deadline::after(pause, now));
+    } else {  // it is with a thread of its own, or one that comes out of its engine
+      ledger_.mutex().unlock(system_);
+      system_.yield();
+      ledger_.mutex().lock(system_);
+    }
+  }
+  set_inside_chain(link.outer);
+  leave(me);
+  ledger_.mutex().unlock(system_);
+}
+
 void Dispatcher::dedicated_entry(void* argument) {
   auto& thread = *static_cast<DedicatedThread*>(argument);
   thread.dispatcher->dedicated_loop(*thread.processor);

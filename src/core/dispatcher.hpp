@@ -52,6 +52,9 @@ class Dispatcher {
   int start_threads(Deliver deliver, void* context);
   /// Ends and joins them; their processors have been cancelled before.
   void stop_threads();
+  /// Waits until the engines hold nothing, without a call of a handler. REQUIRES: everything is
+  /// cancelled, and stop() was called.
+  void end_engines(Deadline until);
 
   /// One turn of a thread: at most `handlers_max` handlers (0: no bound), until `deadline`, or
   /// until stopped. With `return_after_handlers` it returns when at least one has run and nothing

@@ -163,12 +163,14 @@ void LaneLoop::cancel_and_close_everything() noexcept {
 }
 
 // No other thread can reap a pinned engine's operations, so they end before this thread leaves.
-void LaneLoop::drain_pinned() noexcept {
+void LaneLoop::drain_pinned() noexcept { end_engines(Deadline::never()); }
+
+void LaneLoop::end_engines(Deadline until) noexcept {
   const Inside link{this, inside_chain()};
   set_inside_chain(&link);
   take_mail();
   ledger_.cancel_all(lane_);  // the deadline of a drain stays: it is for the next leader
-  while (started() > 0) reap(Deadline::never());
+  while (started() > 0 && ledger_.now() < until) reap(until);
   run_closures();
   set_inside_chain(link.outer);
 }
@@ -603,20 +605,19 @@ void LaneLoop::start_mailed(Operation& operation) noexcept {
     ledger_.refuse_mailed(lane_, operation, errc::handle_closed);
     return;
   }
-  // A request that is left is later than this start. It would cancel it, but by then the number of
-  // a borrowed descriptor may name another file.
+  // It is cancelled already: by a request that is left, which is later than this start, or by a
+  // mark, whose request may have been served. The number of a borrowed descriptor may name another
+  // file.
   const std::uint64_t asked = Access::asked(handle).load(std::memory_order_acquire);
-  if ((AskedWord::what(asked) & (LaneRequests::cancel | LaneRequests::close_detached)) != 0) {
+  if ((AskedWord::what(asked) & (LaneRequests::cancel | LaneRequests::close_detached)) != 0 ||
+      Access::cancel_wanted(operation)) {
     ledger_.refuse_mailed(lane_, operation, std::make_error_code(std::errc::operation_canceled));
     return;
   }
   Processor* processor = ledger_.route(lane_, operation.kind(), handle);
   if (const auto error = lane_.starter->start(lane_, *processor, operation, true)) {
     ledger_.refuse_mailed(lane_, operation, error);
-    return;
   }
-  // Its request may have been served already, for a mark needs no order.
-  if (Access::cancel_wanted(operation)) ledger_.cancel(lane_, operation);
 }
 
 void LaneLoop::serve_requests(LaneRequests::Number until) noexcept {

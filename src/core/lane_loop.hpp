@@ -222,6 +222,8 @@ class LaneLoop {
     if (BATON_UNLIKELY(lane_.closable != nullptr)) close_handles();
   }
   void cancel_and_close_everything() noexcept;
+  /// Cancels everything and waits until the engines hold nothing, without a call of a handler.
+  void end_engines(Deadline until) noexcept;
   /// Waits once for engines that still hold operations.
   void reap(Deadline deadline) noexcept;
 

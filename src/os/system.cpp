@@ -88,11 +88,17 @@ int thread_start(std::uint64_t* thread, void (*function)(void*), void* argument)
   std::unique_ptr<Entry> entry{new (std::nothrow) Entry{function, argument}};
   if (entry == nullptr) return ENOMEM;
   // The library's own threads take no signal of the program. All signals are blocked before the
-  // thread exists, so that there is no moment in which one could be delivered to it.
+  // thread exists, so that there is no moment in which one could be delivered to it. But where
+  // SIGTTIN is blocked, a read of its terminal does not stop a process in the background: it fails
+  // with EIO. So SIGTTIN and SIGTTOU are as in the thread that starts this one.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &before);
+  for (const int signal_number : {SIGTTIN, SIGTTOU}) {
+    if (::sigismember(&before, signal_number) == 0) ::sigdelset(&all, signal_number);
+  }
+  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
   pthread_t id{};
   const int error = ::pthread_create(&id, nullptr, run_entry, entry.get());
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);

@@ -107,6 +107,11 @@ ssize_t PipeCalls::write_with(const Handle& handle, const iovec* pieces, std::si
                           RWF_NOSIGNAL | flag);
 }
 
+bool PipeCalls::is_master(const Handle& handle) const noexcept {
+  struct stat status{};
+  return system_.fstat(handle.native(), &status) != 0 || status.st_rdev == makedev(5, 2);
+}
+
 // Opening a descriptor anew makes another open file description of the same pipe or terminal, with
 // a mode of its own. For a master (5, 2: /dev/ptmx) it would create a new pseudo-terminal. Without
 // /proc the open fails.

@@ -21,6 +21,8 @@ class PipeCalls {
   ssize_t read(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
   /// As writev(2); EAGAIN if it would block, EPIPE without the signal. May shorten `pieces`.
   ssize_t write(const Handle& handle, iovec* pieces, std::size_t count) noexcept;
+  /// A pseudo-terminal's master, which cannot be opened anew; or its descriptor is bad.
+  [[nodiscard]] bool is_master(const Handle& handle) const noexcept;
 
  private:
   ssize_t write_with(const Handle& handle, const iovec* pieces, std::size_t count,

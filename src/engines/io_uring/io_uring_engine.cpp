@@ -61,6 +61,15 @@ bool writes_to_file(const Operation& operation) noexcept {
          operation.handle()->is_file();
 }
 
+bool is_blocking_terminal(const Operation& operation) noexcept {
+  return operation.handle()->is_terminal() && !operation.handle()->nonblocking();
+}
+
+// A terminal that a plain call opens anew in non-blocking mode.
+bool goes_by_pipe_calls(Operation& operation) noexcept {
+  return is_blocking_terminal(operation) && !progress(operation).by_worker;
+}
+
 EngineInfo make_info(bool pinned, bool concurrent, const KernelFacts& facts) noexcept {
   EngineInfo info;
   info.name = "io_uring";
@@ -347,16 +356,15 @@ Submission IoUringEngine::no_memory(Operation& operation) const noexcept {
   return Submission::completed;
 }
 
-// True if a kernel worker transfers from the start: the entering thread would be busy for long or
-// get SIGXFSZ, or the file is in non-blocking mode. The kernel tries such a file, and after a short
-// try it reads the rest from the old offset and reports all of it as read (FUSE with
-// FOPEN_DIRECT_IO, seen up to Linux 6.18).
+// True if a kernel worker transfers from the start: the entering thread would block (a
+// pseudo-terminal's master), be busy for long or get SIGXFSZ, or the file is in non-blocking mode.
+// The kernel tries such a file, and after a short try it reads the rest from the old offset and
+// reports all of it as read (FUSE with FOPEN_DIRECT_IO, seen up to Linux 6.18).
 bool IoUringEngine::is_for_worker(const Operation& operation) const noexcept {
-  // A blocking terminal blocks the entering thread, too: a write until all fits, and a read that
-  // waits for several characters (VMIN with VTIME) from the first one.
-  if (operation.handle()->is_terminal()) {
-    return !operation.handle()->nonblocking() && (operation.kind() == OperationKind::write_stream ||
-                                                  operation.kind() == OperationKind::read_stream);
+  if (is_blocking_terminal(operation)) {
+    return pipes_.is_master(*operation.handle()) &&
+           (operation.kind() == OperationKind::write_stream ||
+            operation.kind() == OperationKind::read_stream);
   }
   if (!operation.handle()->is_file()) return false;
   switch (operation.kind()) {
@@ -473,6 +481,8 @@ bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
       return complete_without_transfer(operation) ||
              (goes_by_call(operation) && move_by_call(operation) == Verdict::finished);
     case OperationKind::read_stream:
+      return complete_without_transfer(operation) ||
+             (goes_by_pipe_calls(operation) && move_by_call(operation) == Verdict::finished);
     case OperationKind::read_file:
     case OperationKind::write_file:
       return complete_without_transfer(operation);
@@ -490,11 +500,16 @@ bool IoUringEngine::done_without_kernel(Operation& operation) noexcept {
 
 // Before Linux 6.18 a write into a pipe without readers raises SIGPIPE, even in the waiting thread
 // when the kernel retries a write for which the pipe was too full. A request also has no room for
-// the rest of a long list that is one record. In both cases the ring only polls, and a plain call
-// moves the bytes.
-bool IoUringEngine::goes_by_call(const Operation& operation) const noexcept {
+// the rest of a long list that is one record. A blocking terminal blocks the entering thread: a
+// write until all fits, and a read that waits for several characters (VMIN with VTIME) from the
+// first one. A kernel worker has all signals blocked, so a process in the background would not be
+// stopped there: its reads fail with EIO, and it writes in spite of TOSTOP. In all these cases the
+// ring only polls, and a plain call moves the bytes. A pseudo-terminal's master cannot be opened
+// anew and knows no background: a kernel worker moves its bytes.
+bool IoUringEngine::goes_by_call(Operation& operation) const noexcept {
   const bool writes = operation.kind() == OperationKind::write_stream;
   if (!writes && operation.kind() != OperationKind::read_stream) return false;
+  if (goes_by_pipe_calls(operation)) return true;
   if (writes && !facts_.no_signal && operation.handle()->kind() == HandleKind::pipe) return true;
   return operation.bytes() > 0 && goes_whole(system_, operation, request_pieces_max);
 }
@@ -503,7 +518,10 @@ bool IoUringEngine::goes_by_call(const Operation& operation) const noexcept {
 Verdict IoUringEngine::move_by_call(Operation& operation) noexcept {
   Verdict verdict = Verdict::again;
   while (verdict == Verdict::again) {
-    const ssize_t moved = move_whole_list(system_, pipes_, operation);
+    const Progress& state = progress(operation);
+    iovec block{state.block, state.pool != nullptr ? state.pool->block_size() : 0};
+    const ssize_t moved = state.pool != nullptr ? pipes_.read(*operation.handle(), &block, 1)
+                                                : move_whole_list(system_, pipes_, operation);
     verdict = judge(operation, nullptr, moved < 0 ? -errno : static_cast<int>(moved), system_);
   }
   return verdict;
@@ -535,8 +553,23 @@ void IoUringEngine::leave_limited_writes_to_workers() noexcept {
   file_writes_.store(limited.has_value(), std::memory_order_relaxed);
 }
 
+// A cancel by another thread waits for a wait, not for a start or a cancel of the only thread
+// (LaneLoop::InEngines). So these must not enter with the number of a borrowed descriptor, which
+// may name another file by now.
+bool IoUringEngine::may_enter() noexcept {
+  if (locked_ || waits_) return true;
+  bool borrowed = false;
+  ring_->for_each_unsubmitted([&](const abi::Sqe& request) {
+    mutex_.assume_held();
+    const Request* const named = request_of(request.user_data);
+    borrowed = borrowed || (named != nullptr && !named->operation->handle()->owned());
+  });
+  return !borrowed;
+}
+
 abi::Sqe* IoUringEngine::claim() noexcept {
   if (abi::Sqe* const request = ring_->claim(); request != nullptr) return request;
+  if (!may_enter()) return nullptr;
   leave_limited_writes_to_workers();
   submit_ring();
   return ring_->claim();
@@ -563,7 +596,9 @@ void IoUringEngine::issue(Operation& operation) noexcept {
   ring_->publish();
   // relaxed: a thread that enters for this one may miss it, see is_for_worker().
   if (writes_to_file(operation)) file_writes_.store(true, std::memory_order_relaxed);
-  if (moves_file(operation.kind()) && ring_->unsubmitted() >= file_lot_) submit_lot();
+  if (moves_file(operation.kind()) && ring_->unsubmitted() >= file_lot_ && may_enter()) {
+    submit_lot();
+  }
 }
 
 // Reads that are complete in the same call were in the cache; the next ones probably are, too.
@@ -630,7 +665,8 @@ void IoUringEngine::flush() noexcept {
   }
   // The leader reaps, which makes room, and submits the rest; or its entry is refused as well.
   const Entered entered = submit_ring();
-  if (entered == Entered::congested || entered == Entered::refused) interrupt();
+  const bool more = !locked_ && postponed_ > 0;
+  if (more || entered == Entered::congested || entered == Entered::refused) interrupt();
 }
 
 // -- cancel ---------------------------------------------------------------------------------------
@@ -1060,11 +1096,13 @@ void IoUringEngine::wait(OperationQueue& completed, Deadline deadline) noexcept 
 
 Deadline IoUringEngine::prepare_wait(OperationQueue& completed, Deadline deadline) noexcept {
   os::LockGuard guard{mutex_, system_, locked_};
+  waits_ = true;
   arm_wake();
   submit_postponed(completed);
   Deadline until = retry_backed_off(deadline, completed);
   if (!wake_armed_ || postponed_ > 0) until = std::min(until, next_try());
   leave_limited_writes_to_workers();
+  waits_ = false;
   return completed.empty() ? until : Deadline::immediately();
 }
 

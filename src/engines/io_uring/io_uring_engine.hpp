@@ -116,7 +116,7 @@ class IoUringEngine final : public Engine {
   void issue(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void pump(Lane& lane, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   bool done_without_kernel(Operation& operation) noexcept BATON_REQUIRES(mutex_);
-  [[nodiscard]] bool goes_by_call(const Operation& operation) const noexcept;
+  [[nodiscard]] bool goes_by_call(Operation& operation) const noexcept;
   Verdict move_by_call(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] Request* request_of(std::uint64_t user_data) noexcept BATON_REQUIRES(mutex_);
   void leave_limited_writes_to_workers() noexcept BATON_REQUIRES(mutex_);
@@ -171,6 +171,7 @@ class IoUringEngine final : public Engine {
   [[gnu::always_inline]] Entered enter(Deadline until) noexcept;
   [[gnu::noinline]] Entered enter_otherwise(Entered entered, Deadline until) noexcept;
   Entered submit_ring() noexcept;
+  [[nodiscard]] bool may_enter() noexcept BATON_REQUIRES(mutex_);
   void submit_lot() noexcept BATON_REQUIRES(mutex_);
   void note_refusal(int error) noexcept;
   [[nodiscard]] bool is_lost() const noexcept {
@@ -214,6 +215,7 @@ class IoUringEngine final : public Engine {
 
   mutable os::Mutex mutex_;
   bool wake_armed_ BATON_GUARDED_BY(mutex_) = false;
+  bool waits_ BATON_GUARDED_BY(mutex_) = false;         // the leader prepares its wait
   bool wake_by_read_ BATON_GUARDED_BY(mutex_) = false;  // the kernel has no multishot poll
   Slab<Request, 256> requests_ BATON_GUARDED_BY(mutex_);
   Slab<Message, 16> messages_ BATON_GUARDED_BY(mutex_);

@@ -79,6 +79,25 @@ TEST_P(Borrowed, may_be_closed_and_reused_between_operations) {
   finish_close(handle);
 }
 
+// In mode per_thread the test's thread starts and cancels by mail, which the lane takes later.
+TEST_P(Borrowed, is_left_alone_by_what_is_cancelled_before_its_lane_begins_it) {
+  for (const bool writes : {false, true}) {
+    Pair pair = unix_pair();
+    Handle* const handle = borrow(pair.ours);
+    Probe& probe = writes ? writing(handle, memory("old")) : reading(handle, memory(8));
+    start(probe);
+    if (proactor().cancel(probe) != CancelResult::requested) continue;
+    Pair next = unix_pair();
+    send_all(next.peer.get(), "new");
+    ASSERT_EQ(::dup2(next.ours.get(), pair.ours.get()), pair.ours.get());
+    run([&] { return probe.done(); });
+    char found[4];
+    EXPECT_EQ(::recv(pair.ours.get(), found, sizeof(found), MSG_DONTWAIT), 3);
+    EXPECT_EQ(::recv(next.peer.get(), found, sizeof(found), MSG_DONTWAIT), -1);
+    finish_close(handle);
+  }
+}
+
 // If reports come one at a time, a report of the other direction must not consume it.
 TEST_P(Borrowed, one_direction_goes_on_while_the_other_waits) {
   Pair pair = unix_pair();

@@ -4,12 +4,15 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pty.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <termios.h>
 
 #include <bit>
 #include <cerrno>
@@ -512,11 +515,12 @@ TEST_P(Processes, threads_of_the_library_block_all_signals) {
     // glibc unblocks everything in the threads of its notifications.
     if (GetParam().notify == "callback" && blocked == 0) continue;
     ++own;
-    // SIGKILL and SIGSTOP cannot be blocked, and 32 and 33 belong to the C library. The wait lets
-    // the interrupt signal in. The two signals of sigtimedwait look unblocked during the wait, but
-    // are not.
-    const std::uint64_t all =
-        ~std::uint64_t{0} & ~(1ULL << (SIGKILL - 1)) & ~(1ULL << (SIGSTOP - 1)) & ~(3ULL << 31);
+    // SIGKILL and SIGSTOP cannot be blocked, and 32 and 33 belong to the C library. SIGTTIN and
+    // SIGTTOU stop a process in the background at its terminal. The wait lets the interrupt signal
+    // in. The two signals of sigtimedwait look unblocked during the wait, but are not.
+    const std::uint64_t all = ~std::uint64_t{0} & ~(1ULL << (SIGKILL - 1)) &
+                              ~(1ULL << (SIGSTOP - 1)) & ~(1ULL << (SIGTTIN - 1)) &
+                              ~(1ULL << (SIGTTOU - 1)) & ~(3ULL << 31);
     const bool waits_for_signals =
         GetParam().interrupt == "signal" || GetParam().notify == "sigwait";
     const bool by_signal = waits_for_signals && mode() == Mode::dedicated;
@@ -650,6 +654,51 @@ TEST_P(Processes, a_filter_put_on_later_ends_only_users_of_the_call) {
     });
     EXPECT_EQ(status, 0) << std::strerror(error);
   }
+}
+
+// By the kernel, as with read(2) and write(2). In a thread that has these signals blocked, the read
+// fails and the write is made.
+TEST_P(Processes, a_process_in_the_background_is_stopped_at_its_terminal) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer ends children that start threads";
+#endif
+  int pair[2];
+  ASSERT_EQ(::openpty(&pair[0], &pair[1], nullptr, nullptr, nullptr), 0);
+  const Peer master{pair[0]};
+  const Peer slave{pair[1]};
+  termios modes{};
+  ASSERT_EQ(::tcgetattr(slave.get(), &modes), 0);
+  modes.c_lflag |= TOSTOP;
+  ASSERT_EQ(::tcsetattr(slave.get(), TCSANOW, &modes), 0);
+  ASSERT_EQ(::write(master.get(), "line\n", 5), 5);
+  const auto moves = [&](OperationKind kind) {
+    ::setpgid(0, 0);
+    Proactor proactor{GetParam().config()};
+    char text[8] = {};
+    Operation operation;
+    operation.prepare(kind, *proactor.adopt(slave.get(), HandleKind::pipe, Ownership::borrowed));
+    operation.set_buffer(MutableBuffer{text, sizeof(text)});
+    if (proactor.start(operation)) return;
+    while (operation.is_pending()) proactor.handle_events();
+  };
+  const auto is_stopped = [&](OperationKind kind, int signal_number) {
+    const pid_t job = fork_at_rest();
+    if (job == 0) {
+      moves(kind);
+      ::_exit(1);
+    }
+    int status = -1;
+    const bool stopped = ::waitpid(job, &status, WUNTRACED) == job && WIFSTOPPED(status) &&
+                         WSTOPSIG(status) == signal_number;
+    return ::kill(job, SIGKILL) == 0 && stopped;
+  };
+  // The leader of the session is in the foreground.
+  EXPECT_EQ(in_child([&] {
+              return ::setsid() >= 0 && ::ioctl(slave.get(), TIOCSCTTY, 0) == 0 &&
+                     is_stopped(OperationKind::read_stream, SIGTTIN) &&
+                     is_stopped(OperationKind::write_stream, SIGTTOU);
+            }),
+            0);
 }
 
 BATON_CONFORMANCE_SUITE(Processes);

@@ -294,9 +294,9 @@ TEST_F(LaneLoopTest, a_repeated_cancel_keeps_its_place) {
   EXPECT_EQ(turn(), 1U);
 }
 
-TEST_F(LaneLoopTest, an_operation_that_was_marked_in_the_mail_ends_when_it_is_started) {
+// The number of its descriptor may name another file by now.
+TEST_F(LaneLoopTest, an_operation_that_was_marked_in_the_mail_is_not_begun) {
   open();
-  engine().cancel_answer = CancelAnswer::completed;
   Handle& socket = handle();
   prepare_read(one_, socket);
   // The request goes where an older one of its handle stands: before the mail.
@@ -305,7 +305,7 @@ TEST_F(LaneLoopTest, an_operation_that_was_marked_in_the_mail_ends_when_it_is_st
   Access::want_cancel(one_, one_.activation());
   loop_->ask(socket, {socket.generation(), LaneRequests::cancel_marked});
   EXPECT_EQ(turn(), 1U);
-  EXPECT_EQ(engine().submitted, 1);
+  EXPECT_EQ(engine().submitted, 0);
   EXPECT_EQ(one_.error(), std::errc::operation_canceled);
 }
 

@@ -1,8 +1,10 @@
 // The natural order of declarations - the proactor first, then what its handlers use - in every
 // mode. AddressSanitizer checks it.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -211,6 +213,44 @@ TEST(Lifetimes, a_handler_may_call_exit) {
     for (const Handler handler : handlers) {
       EXPECT_EXIT(exit_in(handler, mode), testing::ExitedWithCode(3), "");
     }
+  }
+}
+
+// exit() goes on to free what the operations name: nothing may write into it any more.
+void finish_in_a_handler(const char* how) {
+  static Proactor proactor{Config::parse(how, Config{}).value()};
+  static std::array<Operation, 2> reads;
+  static std::array<char, 2> bytes;
+  for (std::size_t i = 0; i < 2; ++i) {
+    int pair[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    const auto lane = static_cast<std::uint32_t>(i) % proactor.lanes();
+    const auto handle =
+        proactor.adopt(pair[0], HandleKind::stream_socket, Ownership::owned, Home{lane});
+    reads[i].prepare(OperationKind::read_stream, handle.value());
+    reads[i].set_buffer(MutableBuffer{&bytes[i], 1});
+    EXPECT_FALSE(proactor.start(reads[i]));
+  }
+  static std::atomic<bool> both{false};
+  EXPECT_FALSE(proactor.post([] {
+    while (!both) std::this_thread::yield();
+    proactor.finish();
+    const bool ended = std::all_of(reads.begin(), reads.end(), [](const Operation& read) {
+      return read.state() == OperationState::result_ready;
+    });
+    std::_Exit(ended ? 3 : 4);
+  }));
+  std::thread{[] {
+    both = true;
+    proactor.run();
+  }}.detach();
+  proactor.run();
+}
+TEST(Lifetimes, an_end_in_a_handler_leaves_nothing_to_the_engines) {
+  for (const char* const how :
+       {"mode=shared", "mode=dedicated", "mode=per_thread,threads=2", "engine=emulated,mode=shared",
+        "engine=emulated,mode=dedicated", "engine=emulated,mode=per_thread,threads=2"}) {
+    EXPECT_EXIT(finish_in_a_handler(how), testing::ExitedWithCode(3), "") << how;
   }
 }
 

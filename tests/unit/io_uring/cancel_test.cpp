@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <deque>
+#include <tuple>
 
 #include "../../support/counting_system.hpp"
 #include "baton/buffer_pool.hpp"
@@ -342,6 +343,50 @@ TEST_P(Cancel, accept_turns_one_away) {
   ::close(client);
   ::close(next);
 }
+
+// In mode per_thread a cancel by another thread waits until the lane's thread is out of its
+// engines, but not for a handler. So nothing that a handler starts or cancels may enter with the
+// number of a borrowed descriptor: the request of the cancel comes next.
+class NumbersOfOthers : public testing::TestWithParam<std::tuple<Form, bool>> {};
+
+TEST_P(NumbersOfOthers, are_not_entered_with_in_a_start) {
+  const auto [form, files] = GetParam();
+  Driver driver{test::Setup{.form = form, .ring_entries = files ? 0U : 2U}};
+  const Pair first = stream_pair();
+  char taken[8];
+  Operation read;
+  set_read(read, driver.borrow(first.left, HandleKind::stream_socket), taken);
+  driver.expect_quiet();
+  driver.submit(read);
+  const Pair next = stream_pair();
+  write_all(next.right, "new");
+  ASSERT_EQ(::dup2(next.left, first.left), first.left);
+  const Pair others = stream_pair();
+  Handle* const other = files ? driver.adopt(::open("/proc/self/exe", O_RDONLY), HandleKind::file)
+                              : driver.adopt(others.left, HandleKind::stream_socket);
+  char buffers[40][1];
+  Operation more[40];
+  for (int i = 0; i < 40; ++i) {
+    more[i].prepare(files ? OperationKind::read_file : OperationKind::wait_ready, other,
+                    files ? 0 : Operation::readable);
+    more[i].set_buffer(MutableBuffer{buffers[i], 1});
+    driver.submit(more[i]);
+  }
+  EXPECT_EQ(driver.cancel(read), CancelAnswer::requested);
+  write_all(others.right, "x");
+  ASSERT_TRUE(driver.run_until(read));
+  EXPECT_EQ(read.error(), std::errc::operation_canceled);
+  for (Operation& each : more) {
+    ASSERT_TRUE(driver.run_until(each));
+    EXPECT_FALSE(each.failed());
+  }
+  EXPECT_EQ(::recv(first.left, taken, sizeof(taken), MSG_DONTWAIT), 3);
+  for (const int fd : {first.left, first.right, next.left, next.right, others.right}) ::close(fd);
+  if (files) ::close(others.left);
+}
+INSTANTIATE_TEST_SUITE_P(Forms, NumbersOfOthers,
+                         testing::Combine(testing::Values(Form::single, Form::pinned),
+                                          testing::Bool()));
 
 }  // namespace
 }  // namespace baton::test
