@@ -58,6 +58,7 @@ final class Lane implements Runnable {
   private Engine engine;
   private volatile Throwable engineFailure;
   private ChannelCore channels;
+  private boolean draining;
   private boolean stopping;
 
   Lane(Demultiplexor demultiplexor, int number) {
@@ -238,7 +239,7 @@ final class Lane implements Runnable {
     channels = core;
     if (stopping) {
       core.close(CloseReason.STOPPED, null);
-    } else if (demultiplexor.isStopping()) {
+    } else if (draining) {
       drain(core);
     }
   }
@@ -259,6 +260,7 @@ final class Lane implements Runnable {
 
   /** A graceful stop: listeners are closed, other channels get onStopping. */
   void drain() {
+    draining = true;
     // A handler may call Demultiplexor.turn, so that channels leave the list meanwhile.
     List<ChannelCore> all = new ArrayList<>();
     for (ChannelCore one = channels; one != null; one = one.following) {
