@@ -283,13 +283,16 @@ class BuffersTest extends EngineContract {
     keeps(stream, StandardSocketOptions.SO_RCVBUF, 32 << 10);
     keeps(stream, StandardSocketOptions.SO_LINGER, 3);
     keeps(stream, StandardSocketOptions.SO_LINGER, -1);
+    keeps(stream, StandardSocketOptions.SO_LINGER, 0);
     keeps(stream, StandardSocketOptions.IP_TOS, 0x10);
     keeps(stream, jdk.net.ExtendedSocketOptions.TCP_KEEPIDLE, 7);
     keeps(stream, jdk.net.ExtendedSocketOptions.TCP_KEEPINTERVAL, 8);
     keeps(stream, jdk.net.ExtendedSocketOptions.TCP_KEEPCOUNT, 9);
     AsynchChannel datagram = demultiplexor.openDatagram(new Recorder());
     keeps(datagram, StandardSocketOptions.SO_BROADCAST, true);
-    keeps(datagram, StandardSocketOptions.IP_MULTICAST_TTL, 5);
+    keeps(datagram, StandardSocketOptions.IP_MULTICAST_TTL, 255);
+    keeps(datagram, StandardSocketOptions.IP_MULTICAST_TTL, 0);
+    keeps(datagram, StandardSocketOptions.IP_TOS, 0);
     keeps(datagram, StandardSocketOptions.IP_MULTICAST_LOOP, false);
     NetworkInterface network = NetworkInterface.getByInetAddress(InetAddress.getLoopbackAddress());
     keeps(datagram, StandardSocketOptions.IP_MULTICAST_IF, network);

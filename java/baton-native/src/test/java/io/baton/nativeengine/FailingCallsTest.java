@@ -9,6 +9,7 @@ import io.baton.AsynchChannel;
 import io.baton.CloseReason;
 import io.baton.Demultiplexor;
 import io.baton.DemultiplexorBuilder;
+import io.baton.OperationCancelledException;
 import io.baton.test.Completion;
 import io.baton.test.Completion.What;
 import io.baton.test.EngineContract;
@@ -29,8 +30,10 @@ import java.nio.channels.AlreadyConnectedException;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.ConnectionPendingException;
 import java.nio.channels.NotYetConnectedException;
+import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -219,12 +222,49 @@ class FailingCallsTest extends EngineContract {
     assertEquals(2, demultiplexor.getAcceptBackOffs());
   }
 
+  private void lackDescriptors(AtomicBoolean lack) {
+    calls.replaceNext(
+        "accept",
+        arguments -> {
+          if (!lack.get()) {
+            return calls.real().accept((int) arguments[0]);
+          }
+          lackDescriptors(lack);
+          return -NO_DESCRIPTORS;
+        });
+  }
+
+  @Test
+  void anAcceptThatIsPutOffCanBeCancelled() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel listener = demultiplexor.listen(loopback(), recorder);
+    AtomicBoolean lack = new AtomicBoolean(true);
+    lackDescriptors(lack);
+    long accept = listener.accept();
+    try (Socket client = plainClient(listener)) {
+      while (demultiplexor.getAcceptBackOffs() == 0) {
+        Thread.onSpinWait();
+      }
+      assertTrue(listener.cancel(accept));
+      recorder.nextFailed(What.ACCEPT, OperationCancelledException.class);
+      // Nothing is left that would try it again.
+      long backOffs = demultiplexor.getAcceptBackOffs();
+      Patience.await(demultiplexor.schedule(Duration.ofMillis(40), () -> {}), "a later time");
+      assertEquals(backOffs, demultiplexor.getAcceptBackOffs());
+      lack.set(false);
+      listener.accept();
+      AsynchChannel accepted = recorder.nextGood(What.ACCEPT).accepted();
+      assertEquals(client.getLocalSocketAddress(), accepted.getRemoteAddress());
+    }
+  }
+
   @Test
   void cancelComesTooLate() throws Exception {
     Recorder recorder = new Recorder();
     try (Connection connection = connected(recorder)) {
       long read = connection.channel().read(ByteBuffer.allocate(1));
-      onLane(connection.channel(), () -> {});
+      // A timer ends in a later turn, and then the library has the read.
+      Patience.await(connection.channel().futures().startTimer(Duration.ZERO), "a later turn");
       calls.failNext("cancel", Errors.NO_ENTRY);
       assertTrue(connection.channel().cancel(read));
       onLane(connection.channel(), () -> {});

@@ -22,13 +22,17 @@ import java.nio.channels.AsynchronousChannelGroup;
 import java.nio.channels.AsynchronousServerSocketChannel;
 import java.nio.channels.AsynchronousSocketChannel;
 import java.nio.channels.CompletionHandler;
+import java.nio.channels.ShutdownChannelGroupException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.AbstractExecutorService;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executor;
@@ -540,6 +544,50 @@ class BatonOnlyTest extends Nio2Contract {
     Patience.awaitForgotten(closedAndLeft(fixed(2)), "a channel");
   }
 
+  private List<WeakReference<?>> written(Pair pair) {
+    return inHandler(
+        pair,
+        () -> {
+          ByteBuffer buffer = ByteBuffer.allocate(1);
+          Object attachment = new Object();
+          pair.far().write(buffer, attachment, new Completion<Integer>());
+          return List.of(new WeakReference<>(buffer), new WeakReference<>(attachment));
+        });
+  }
+
+  @Test
+  void anOpenChannelKeepsNothingOfItsCompletedOperations() throws Exception {
+    Pair pair = pair(fixed(1));
+    for (WeakReference<?> one : written(pair)) {
+      Patience.awaitForgotten(one, "a buffer or an attachment");
+    }
+    assertTrue(pair.far().isOpen());
+  }
+
+  @Test
+  void buffersMayHaveMoreThanALongWriteTakes() throws IOException {
+    Pair pair = pair(null);
+    // More than an int can count.
+    ByteBuffer one = ByteBuffer.allocate(1 << 20);
+    ByteBuffer[] many = new ByteBuffer[2049];
+    Arrays.setAll(many, i -> one.duplicate());
+    Completion<Long> write = new Completion<>();
+    pair.near().write(many, 0, many.length, 0, TimeUnit.SECONDS, null, write);
+    assertTrue(write.await("write") > 0);
+  }
+
+  @Test
+  void aChannelThatCannotBeOpenedDoesNotKeepItsGroup() throws Exception {
+    for (int threads = 1; threads <= 2; threads++) {
+      Group group = (Group) fixed(threads);
+      group.demultiplexor().close();
+      assertThrows(
+          ShutdownChannelGroupException.class, () -> provider.openAsynchronousSocketChannel(group));
+      group.shutdown();
+      awaitTermination(group);
+    }
+  }
+
   @Test
   void messagesNameTheArgument() throws IOException {
     AsynchronousSocketChannel channel = pair(null).near();
@@ -630,6 +678,35 @@ class BatonOnlyTest extends Nio2Contract {
       assertFalse(executor.isShutdown());
     } finally {
       System.clearProperty("baton");
+    }
+  }
+
+  static final class OwnThreads implements ThreadFactory {
+    static final Set<Thread> MADE = ConcurrentHashMap.newKeySet();
+
+    @Override
+    public Thread newThread(Runnable work) {
+      Thread thread = new Thread(work);
+      thread.setDaemon(true);
+      MADE.add(thread);
+      return thread;
+    }
+  }
+
+  @Test
+  void thePropertyNamesTheThreadsOfTheDefaultPool() throws IOException {
+    String name = "java.nio.channels.DefaultThreadPool.threadFactory";
+    System.setProperty(name, OwnThreads.class.getName());
+    try {
+      AsynchronousSocketChannel channel =
+          closeLater(new BatonProvider().openAsynchronousSocketChannel(null));
+      channel.close();
+      Completion<Void> refused = new Completion<>();
+      channel.connect(ANY_PORT, null, refused);
+      refused.awaitFailure("connect");
+      assertTrue(OwnThreads.MADE.contains(refused.thread), refused.thread::toString);
+    } finally {
+      System.clearProperty(name);
     }
   }
 

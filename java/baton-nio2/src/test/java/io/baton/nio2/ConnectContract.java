@@ -29,6 +29,7 @@ import java.nio.channels.NotYetBoundException;
 import java.nio.channels.NotYetConnectedException;
 import java.nio.channels.UnresolvedAddressException;
 import java.nio.channels.UnsupportedAddressTypeException;
+import java.util.List;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.Test;
@@ -56,6 +57,10 @@ abstract class ConnectContract extends Nio2Contract {
     assertEquals(42, connected.attachment);
     assertEquals(near.getLocalAddress(), far.getRemoteAddress());
     assertEquals(near.getRemoteAddress(), far.getLocalAddress());
+    for (SocketAddress address : List.of(near.getLocalAddress(), near.getRemoteAddress())) {
+      String port = ":" + ((InetSocketAddress) address).getPort();
+      assertTrue(near.toString().contains(port) && far.toString().contains(port), port);
+    }
     assertTrue(near.isOpen() && far.isOpen());
     assertSame(provider, near.provider());
     assertSame(provider, far.provider());

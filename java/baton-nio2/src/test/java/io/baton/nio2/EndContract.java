@@ -55,7 +55,7 @@ abstract class EndContract extends Nio2Contract {
     Pair pair = pair(null);
     ByteBuffer[] targets = {ByteBuffer.allocate(1), ByteBuffer.allocate(2)};
     Completion<Long> read = new Completion<>();
-    pair.near().read(targets, 0, 2, 1, TimeUnit.MILLISECONDS, null, read);
+    pair.near().read(targets, 0, 2, 1, TimeUnit.NANOSECONDS, null, read);
     assertInstanceOf(InterruptedByTimeoutException.class, read.awaitFailure("read"));
     assertEquals(0, targets[0].position());
   }
@@ -63,10 +63,13 @@ abstract class EndContract extends Nio2Contract {
   @Test
   void aReadInTimeDoesNotTimeOut() throws IOException {
     Pair pair = pair(null);
-    for (int i = 0; i < 10; i++) {
+    // What is not positive is none.
+    for (long time : new long[] {10, Long.MAX_VALUE, 0, -1, Long.MIN_VALUE}) {
       Completion<Integer> read = new Completion<>();
-      pair.near().read(ByteBuffer.allocate(1), 10, TimeUnit.MINUTES, null, read);
-      writeAll(pair.far(), ByteBuffer.wrap(new byte[] {1}));
+      pair.near().read(ByteBuffer.allocate(1), time, TimeUnit.MINUTES, null, read);
+      Completion<Integer> write = new Completion<>();
+      pair.far().write(ByteBuffer.allocate(1), time, TimeUnit.MINUTES, null, write);
+      assertEquals(1, write.await("write"));
       assertEquals(1, read.await("read"));
     }
   }
@@ -119,9 +122,11 @@ abstract class EndContract extends Nio2Contract {
   @Test
   void aCancelThatInterruptsClosesTheChannel() throws IOException {
     Pair pair = pair(null);
-    Future<Integer> read = pair.near().read(ByteBuffer.allocate(10));
+    ByteBuffer room = ByteBuffer.allocate(10).position(2);
+    Future<Integer> read = pair.near().read(room);
     assertTrue(read.cancel(true));
     assertFalse(pair.near().isOpen());
+    assertEquals(ByteBuffer.allocate(8), room);
     assertTrue(read.isCancelled());
     assertEquals(-1, get(pair.far().read(ByteBuffer.allocate(1))));
   }

@@ -187,6 +187,9 @@ abstract class TransferContract extends Nio2Contract {
     Completion<Long> empty = new Completion<>();
     pair.near().write(new ByteBuffer[0], 0, 0, 0, TimeUnit.SECONDS, null, empty);
     assertEquals(0L, empty.await("write"));
+    Completion<Long> scattered = new Completion<>();
+    pair.near().read(new ByteBuffer[] {none, none}, 0, 2, 0, TimeUnit.SECONDS, null, scattered);
+    assertEquals(0L, scattered.await("read"));
   }
 
   @Test

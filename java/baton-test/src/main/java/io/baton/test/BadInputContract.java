@@ -96,7 +96,8 @@ public abstract class BadInputContract extends EngineContract {
     AsynchHandler handler = new Recorder();
     SocketAddress unresolved = InetSocketAddress.createUnresolved("nowhere.invalid", 1);
     isWrong("port", () -> demultiplexor.listen("127.0.0.1", 70_000, handler));
-    isWrong("port", () -> demultiplexor.connect("127.0.0.1", 70_000, handler));
+    isWrong("port", () -> demultiplexor.connect("127.0.0.1", 65_536, handler));
+    demultiplexor.connect("127.0.0.1", 65_535, handler).close();
     isWrong("port", () -> demultiplexor.connect("127.0.0.1", -1, handler));
     isNull("host", () -> demultiplexor.connect(null, 1, handler));
     isNull("remote", () -> demultiplexor.connect(null, handler));

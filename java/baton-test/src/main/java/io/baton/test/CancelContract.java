@@ -305,6 +305,17 @@ public abstract class CancelContract extends EngineContract {
       Recorder recorder = new Recorder();
       try (Connection connection = connected(small, recorder)) {
         AsynchChannel channel = connection.channel();
+        // On the lane, so that none is complete before the last start.
+        onLane(
+            channel,
+            () -> {
+              channel.write(ByteBuffer.allocate(600));
+              channel.write(ByteBuffer.allocate(400));
+              assertThrows(LimitReachedException.class, () -> channel.write(buffer("x")));
+            });
+        recorder.nextGood(What.WRITE);
+        recorder.nextGood(What.WRITE);
+        assertEquals(1000, connection.peer().getInputStream().readNBytes(1000).length);
         // Alone it may be larger than the bound.
         channel.write(ByteBuffer.allocate(MUCH));
         assertEquals(MUCH, channel.getQueuedBytes());

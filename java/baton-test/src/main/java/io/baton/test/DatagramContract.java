@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import io.baton.AsynchChannel;
 import io.baton.AsynchFutures;
@@ -127,6 +128,9 @@ public abstract class DatagramContract extends EngineContract {
           AlreadyConnectedException.class,
           Patience.awaitFailure(
               futures.write(buffer("x"), other.getLocalSocketAddress()), "a write to another"));
+      assertThrows(
+          AlreadyConnectedException.class,
+          () -> channel.connectDatagram(other.getLocalSocketAddress()));
       Patience.await(futures.write(buffer("y"), peer.getLocalSocketAddress()), "a write");
       assertArrayEquals(bytes("y"), receive(peer));
     }

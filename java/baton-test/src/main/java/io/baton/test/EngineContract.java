@@ -239,6 +239,26 @@ public abstract class EngineContract {
     return goOn;
   }
 
+  /** A listener whose queue is full: the system does not answer to a connect. */
+  protected static final class FullListener implements AutoCloseable {
+    private final ServerSocket listener = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
+    private final Socket first = new Socket(listener.getInetAddress(), listener.getLocalPort());
+    private final Socket second = new Socket(listener.getInetAddress(), listener.getLocalPort());
+
+    FullListener() throws IOException {}
+
+    InetSocketAddress address() {
+      return (InetSocketAddress) listener.getLocalSocketAddress();
+    }
+
+    @Override
+    public void close() throws IOException {
+      first.close();
+      second.close();
+      listener.close();
+    }
+  }
+
   /** May throw anything. */
   protected interface ThrowingRunnable {
     /**

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.baton.AsynchChannel;
+import io.baton.AsynchFutures;
 import io.baton.Demultiplexor;
 import io.baton.OperationCancelledException;
 import io.baton.StoppedException;
@@ -20,6 +21,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.SplittableRandom;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -92,6 +94,21 @@ public abstract class FileContract extends EngineContract {
     file.read(ByteBuffer.allocate(4), 1000);
     assertEquals(0, recorder.nextGood(What.READ).bytes());
     close(file, recorder);
+  }
+
+  @Test
+  void aLargeBufferOfTheHeapIsMovedWhole() throws Exception {
+    // java.nio is shown a part at a time.
+    byte[] data = new byte[600_000];
+    new SplittableRandom(7).nextBytes(data);
+    Path path = folder.resolve("f");
+    AsynchFutures file = demultiplexor.file(path, new Recorder(), NEW).futures();
+    int size = data.length;
+    assertEquals(size, Patience.await(file.write(ByteBuffer.wrap(data), 10), "a write"));
+    ByteBuffer room = ByteBuffer.allocate(10 + size);
+    assertEquals(10 + size, Patience.await(file.readExactly(room), "a read"));
+    assertEquals(ByteBuffer.wrap(data), room.position(10));
+    Patience.await(file.close(), "the close");
   }
 
   @Test
@@ -174,11 +191,12 @@ public abstract class FileContract extends EngineContract {
       blocked.read(ByteBuffer.allocate(10));
       Recorder recorder = new Recorder();
       AsynchChannel file = one.file(path, recorder, StandardOpenOption.READ);
-      long read = file.read(ByteBuffer.allocate(4));
-      assertTrue(file.cancel(read));
+      assertTrue(file.cancel(file.read(ByteBuffer.allocate(4))));
+      assertTrue(file.cancel(file.read(ByteBuffer.allocate(4), 0L)));
       onLane(file, () -> {});
       Files.write(pipe, bytes("x"), StandardOpenOption.WRITE);
       holding.nextGood(What.READ);
+      recorder.nextFailed(What.READ, OperationCancelledException.class);
       recorder.nextFailed(What.READ, OperationCancelledException.class);
       file.read(ByteBuffer.allocate(4));
       assertEquals("text", recorder.nextGood(What.READ).text());

@@ -27,6 +27,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
@@ -66,7 +67,16 @@ public abstract class FuturesContract extends EngineContract {
       assertEquals("ab", new String(some.array()));
       assertEquals(3, Patience.await(futures.readExactly(room(3), NEVER), "an exact read"));
       ByteBuffer line = room(100);
-      assertEquals(2, Patience.await(futures.readUntil(line, bytes(";"), NEVER), "a line"));
+      byte[] delimiter = bytes(";");
+      var until = new AtomicReference<CompletableFuture<Integer>>();
+      onLane(
+          connection.channel(),
+          () -> {
+            until.set(futures.readUntil(line, delimiter, NEVER));
+            // The program's again.
+            delimiter[0] = 'x';
+          });
+      assertEquals(2, Patience.await(until.get(), "a line"));
       assertEquals('f', line.get(0));
       // A read-until may have taken what is behind the delimiter.
       if (line.limit() < 6) {
@@ -101,6 +111,10 @@ public abstract class FuturesContract extends EngineContract {
     }
     AsynchChannel datagram = demultiplexor.datagram(loopback(), new Recorder());
     isLate(datagram.futures().receive(room(9), SOON), "receive");
+    try (FullListener full = new FullListener()) {
+      AsynchFutures stream = demultiplexor.openStream(new Recorder()).futures();
+      isLate(stream.connect(full.address(), SOON), "connect");
+    }
   }
 
   @Test
@@ -191,8 +205,9 @@ public abstract class FuturesContract extends EngineContract {
     Patience.await(client.futures().startTimer(SOON), "the timer");
     Patience.await(client.futures().startTimer(Duration.ZERO), "the timer");
     CompletableFuture<Void> left = client.futures().startTimer(NEVER);
-    CompletableFuture<Void> closed = client.futures().close();
-    Patience.await(closed, "the close");
+    // On the lane, so that it is not closed before.
+    onLane(client, () -> assertTrue(client.futures().close().cancel(true)));
+    Patience.await(client.futures().close(), "the close");
     assertInstanceOf(
         AsynchronousCloseException.class, Patience.awaitFailure(left, "the timer of the closed"));
     assertThrows(ChannelClosedException.class, () -> client.futures().startTimer(SOON));

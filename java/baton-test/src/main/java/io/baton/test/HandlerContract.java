@@ -12,6 +12,7 @@ import io.baton.AsynchHandler;
 import io.baton.CloseReason;
 import io.baton.Demultiplexor;
 import io.baton.DemultiplexorBuilder;
+import io.baton.OpAccept;
 import io.baton.OpClose;
 import io.baton.OpRead;
 import io.baton.OperationCancelledException;
@@ -21,6 +22,8 @@ import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.net.Socket;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -186,6 +189,10 @@ public abstract class HandlerContract extends EngineContract {
       Patience.await(closed, "the close");
       assertTrue(takeReported().getMessage().contains("onAcceptCompleted"));
     }
+    AsynchChannel stream = demultiplexor.openStream(new AsynchHandler() {});
+    stream.startTimer(Duration.ZERO);
+    Patience.await(stream.futures().close(), "the close");
+    assertTrue(takeReported().getMessage().contains("onTimeout"));
   }
 
   @Test
@@ -265,7 +272,10 @@ public abstract class HandlerContract extends EngineContract {
       assertEquals(5, Patience.await(futures.write(buffer("hello")), "a write"));
       assertEquals("hello", new String(connection.peer().getInputStream().readNBytes(5)));
       ByteBuffer room = ByteBuffer.allocate(10);
-      CompletableFuture<Integer> read = futures.readUntil(room, bytes("\n"));
+      byte[] delimiter = bytes("\n");
+      CompletableFuture<Integer> read = futures.readUntil(room, delimiter);
+      // The program's again.
+      delimiter[0] = 0;
       connection.peer().getOutputStream().write(bytes("line\n"));
       assertEquals(5, Patience.await(read, "a line"));
 
@@ -537,6 +547,20 @@ public abstract class HandlerContract extends EngineContract {
   }
 
   @Test
+  void rule9AChannelThatComesJustBeforeAGracefulStopIsToldOnce() throws Exception {
+    Demultiplexor own = builder().threads(1).open();
+    CountDownLatch goOn = held(own);
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = own.openStream(recorder);
+    CompletableFuture<Void> end = own.stop(Duration.ofDays(1));
+    goOn.countDown();
+    recorder.next(What.STOPPING);
+    channel.close();
+    Patience.await(end, "the end");
+    recorder.next(What.CLOSED);
+  }
+
+  @Test
   void rule9AChannelThatClosesIsNotToldOfAStop() throws Exception {
     Demultiplexor own = builder().threads(1).open();
     Recorder recorder = new Recorder();
@@ -548,6 +572,83 @@ public abstract class HandlerContract extends EngineContract {
     Patience.await(end, "the end");
     recorder.next(What.CLOSED);
     assertEquals(0, recorder.waiting());
+  }
+
+  @Test
+  void rule9AStopMayGetAnEarlierDeadline() throws Exception {
+    Demultiplexor own = builder().open();
+    Recorder recorder = new Recorder();
+    own.openStream(recorder);
+    own.stop(Duration.ofDays(1));
+    recorder.next(What.STOPPING);
+    Patience.await(own.stop(Duration.ZERO), "the end");
+    assertEquals(CloseReason.STOPPED, recorder.next(What.CLOSED).reason());
+  }
+
+  @Test
+  void rule9WhatAHandlerThrowsWhenItIsToldOfAStopClosesItsChannel() throws Exception {
+    IllegalStateException mine = new IllegalStateException("thrown by the test");
+    Recorder recorder =
+        new Recorder() {
+          @Override
+          public void onStopping(AsynchChannel channel) {
+            throw mine;
+          }
+        };
+    Demultiplexor own = builder().open();
+    own.openStream(recorder);
+    Patience.await(own.stop(Duration.ofDays(1)), "the end");
+    assertEquals(CloseReason.HANDLER_FAILED, recorder.next(What.CLOSED).reason());
+    assertSame(mine, takeReported());
+  }
+
+  @Test
+  void rule9AConnectionThatComesTooLateIsClosed() throws Exception {
+    Demultiplexor own = builder().threads(1).open();
+    CompletableFuture<Throwable> refused = new CompletableFuture<>();
+    AsynchHandler late =
+        new AsynchHandler() {
+          @Override
+          public void onAcceptCompleted(OpAccept opAccept) {
+            own.close();
+            refused.complete(
+                assertThrows(StoppedException.class, () -> opAccept.open(new Recorder())));
+          }
+        };
+    AsynchChannel listener = own.listen(loopback(), late);
+    listener.accept();
+    try (Socket client = plainClient(listener)) {
+      Patience.await(refused, "the refusal");
+      assertEquals(-1, client.getInputStream().read());
+    }
+    Patience.await(own.terminated(), "the end");
+  }
+
+  private static long sockets() throws IOException {
+    try (var numbers = Files.list(Path.of("/proc/self/fd"))) {
+      return numbers.filter(HandlerContract::isSocket).count();
+    }
+  }
+
+  private static boolean isSocket(Path number) {
+    try {
+      return Files.readSymbolicLink(number).toString().startsWith("socket:");
+    } catch (IOException e) {
+      // It was closed meanwhile.
+      return false;
+    }
+  }
+
+  @Test
+  void rule9AChannelThatIsRefusedLeavesNoSocket() throws Exception {
+    Demultiplexor own = builder().open();
+    own.close();
+    long before = sockets();
+    int number = 20;
+    for (int i = 0; i < number; i++) {
+      assertThrows(StoppedException.class, () -> own.openStream(new Recorder()));
+    }
+    assertTrue(sockets() < before + number, () -> before + " sockets before");
   }
 
   @Test

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.baton.AsynchChannel;
@@ -13,9 +14,12 @@ import io.baton.AsynchFutures;
 import io.baton.DelimiterNotFoundException;
 import io.baton.OpRead;
 import io.baton.OpWrite;
+import io.baton.OperationCancelledException;
 import io.baton.test.Completion.What;
 import java.io.EOFException;
 import java.io.IOException;
+import java.lang.ref.WeakReference;
+import java.net.BindException;
 import java.net.ConnectException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -29,11 +33,14 @@ import java.nio.channels.ClosedChannelException;
 import java.nio.channels.NotYetBoundException;
 import java.nio.channels.NotYetConnectedException;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 /** Connections: rules 1 to 4. */
 public abstract class StreamContract extends EngineContract {
@@ -255,7 +262,10 @@ public abstract class StreamContract extends EngineContract {
       assertEquals("one\n", line(recorder.nextGood(What.READ)));
       connection.channel().readUntil(room.compact(), NEW_LINE);
       assertEquals("two\n", line(recorder.nextGood(What.READ)));
-      connection.channel().readUntil(room.compact(), NEW_LINE);
+      byte[] delimiter = NEW_LINE.clone();
+      connection.channel().readUntil(room.compact(), delimiter, Patience.PATIENCE);
+      // The program's again.
+      delimiter[0] = 0;
       connection.peer().getOutputStream().write(bytes("ee\n"));
       assertEquals("three\n", line(recorder.nextGood(What.READ)));
     }
@@ -276,7 +286,10 @@ public abstract class StreamContract extends EngineContract {
     Recorder recorder = new Recorder();
     try (Connection connection = connected(recorder)) {
       ByteBuffer room = ByteBuffer.allocate(32);
-      connection.channel().readUntil(room, bytes("\r\n\r\n"));
+      byte[] delimiter = bytes("\r\n\r\n");
+      connection.channel().readUntil(room, delimiter);
+      // The program's again.
+      Arrays.fill(delimiter, (byte) 'h');
       int sent = 0;
       for (byte one : bytes("head\r\n\r\r\n\r\n")) {
         connection.peer().getOutputStream().write(one);
@@ -316,6 +329,11 @@ public abstract class StreamContract extends EngineContract {
       connection.peer().shutdownOutput();
       connection.channel().readUntil(ByteBuffer.allocate(64), NEW_LINE);
       recorder.nextFailed(What.READ, EOFException.class);
+      // A buffer that is full already.
+      connection.channel().readUntil(buffer("full").position(4), NEW_LINE);
+      recorder.nextFailed(What.READ, DelimiterNotFoundException.class);
+      connection.channel().readUntil(buffer("a\nb").position(3), NEW_LINE);
+      assertEquals(2, recorder.nextGood(What.READ).delimiterEnd());
     }
   }
 
@@ -333,6 +351,75 @@ public abstract class StreamContract extends EngineContract {
       assertEquals(much.length, written.bytes());
       assertFalse(written.buffer().hasRemaining());
     }
+  }
+
+  /** A method of its own, so that no local variable keeps the buffers. */
+  private static List<WeakReference<?>> moved(Connection connection, Recorder recorder)
+      throws Exception {
+    AsynchChannel channel = connection.channel();
+    ByteBuffer out = buffer("x");
+    ByteBuffer in = ByteBuffer.allocate(1);
+    channel.write(out);
+    recorder.nextGood(What.WRITE);
+    connection.peer().getOutputStream().write('y');
+    channel.read(in);
+    recorder.nextGood(What.READ);
+    CompletableFuture<Integer> future = channel.futures().write(buffer("z"));
+    Patience.await(future, "the write");
+    return List.of(new WeakReference<>(out), new WeakReference<>(in), new WeakReference<>(future));
+  }
+
+  @Test
+  void anOpenChannelKeepsNothingOfItsCompletedOperations() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      for (WeakReference<?> one : moved(connection, recorder)) {
+        Patience.awaitForgotten(one, "a buffer or a future");
+      }
+      assertTrue(connection.channel().isOpen());
+    }
+  }
+
+  @Test
+  void aListenerThatCannotBeBoundIsClosed() throws Exception {
+    AsynchChannel taken = demultiplexor.listen(loopback(), new Recorder());
+    Recorder recorder = new Recorder();
+    assertThrows(BindException.class, () -> demultiplexor.listen(address(taken), recorder));
+    recorder.next(What.CLOSED);
+  }
+
+  @Test
+  void aStreamWhoseConnectWasCancelledCanOnlyBeClosed() throws Exception {
+    AsynchFutures futures = demultiplexor.openStream(new Recorder()).futures();
+    try (FullListener full = new FullListener()) {
+      var connect = futures.connect(full.address());
+      assertTrue(connect.cancel(false));
+      fails(OperationCancelledException.class, connect);
+      fails(ClosedChannelException.class, futures.write(buffer("x")));
+    }
+  }
+
+  @Test
+  void aClosedChannelRefusesTheCallsForItsSocket() throws Exception {
+    Connection connection = connected(new Recorder());
+    AsynchChannel stream = connection.channel();
+    AsynchChannel datagram = demultiplexor.openDatagram(new Recorder());
+    InetSocketAddress peer = address(demultiplexor.datagram(loopback(), new Recorder()));
+    Patience.await(stream.futures().close(), "the close");
+    Patience.await(datagram.futures().close(), "the close");
+    Executable[] calls = {
+      stream::getLocalAddress,
+      stream::getRemoteAddress,
+      stream::shutdownInput,
+      () -> stream.bind(null),
+      () -> stream.setOption(StandardSocketOptions.TCP_NODELAY, true),
+      () -> stream.getOption(StandardSocketOptions.TCP_NODELAY),
+      () -> datagram.connectDatagram(peer),
+    };
+    for (Executable call : calls) {
+      assertThrows(ClosedChannelException.class, call);
+    }
+    connection.peer().close();
   }
 
   @Test

@@ -10,18 +10,24 @@ import io.baton.AsynchHandler;
 import io.baton.CloseReason;
 import io.baton.Demultiplexor;
 import io.baton.OpClose;
+import io.baton.OpRead;
 import io.baton.OpTimeout;
+import io.baton.OpWrite;
 import io.baton.OperationCancelledException;
 import io.baton.OperationTimedOutException;
 import io.baton.StoppedException;
 import io.baton.test.Completion.What;
+import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.HashSet;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
 /** Timers, deadlines and idle time-outs. No test looks at how long anything took. */
@@ -95,6 +101,24 @@ public abstract class TimeContract extends EngineContract {
       connection.channel().read(ByteBuffer.allocate(10), NEVER);
       connection.peer().getOutputStream().write(bytes("late"));
       assertEquals("late", recorder.nextGood(What.READ).text());
+    }
+  }
+
+  @Test
+  void aDeadlineEndsEveryKindOfReadAndAConnect() throws Exception {
+    Recorder recorder = new Recorder();
+    try (FullListener full = new FullListener();
+        Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      channel.readExactly(ByteBuffer.allocate(10), SOON);
+      recorder.nextFailed(What.READ, OperationTimedOutException.class);
+      channel.readUntil(ByteBuffer.allocate(10), bytes(";"), SOON);
+      recorder.nextFailed(What.READ, OperationTimedOutException.class);
+      channel.readPooled(SOON);
+      recorder.nextFailed(What.READ, OperationTimedOutException.class);
+      AsynchChannel late = demultiplexor.openStream(recorder);
+      late.connect(full.address(), SOON);
+      recorder.nextFailed(What.CONNECT, OperationTimedOutException.class);
     }
   }
 
@@ -183,14 +207,160 @@ public abstract class TimeContract extends EngineContract {
     Recorder recorder = new Recorder();
     try (Connection connection = connected(recorder)) {
       AsynchChannel channel = connection.channel();
-      channel.setWriteIdleTimeout(NEVER);
-      channel.setReadIdleTimeout(NEVER);
+      // On the lane, so that the first times cannot pass before the second ones replace them.
+      onLane(
+          channel,
+          () -> {
+            for (Duration time : new Duration[] {Duration.ofNanos(1), NEVER}) {
+              channel.setWriteIdleTimeout(time);
+              channel.setReadIdleTimeout(time);
+            }
+          });
       channel.write(buffer("x"));
       recorder.nextGood(What.WRITE);
       channel.setWriteIdleTimeout(Duration.ZERO);
       channel.setReadIdleTimeout(Duration.ZERO);
       channel.startTimer(SOON);
       assertEquals(OpTimeout.Kind.TIMER, recorder.nextGood(What.TIMEOUT).timeout());
+    }
+  }
+
+  /** Notes when something was moved, and when the first time-out behind it came. */
+  private static final class IdleRecorder extends Recorder {
+    volatile long moved;
+    volatile long told;
+
+    @Override
+    public void onReadCompleted(OpRead opRead) throws Exception {
+      moved = System.nanoTime();
+      super.onReadCompleted(opRead);
+    }
+
+    @Override
+    public void onWriteCompleted(OpWrite opWrite) throws Exception {
+      moved = System.nanoTime();
+      super.onWriteCompleted(opWrite);
+    }
+
+    @Override
+    public void onTimeout(OpTimeout opTimeout) throws Exception {
+      told = moved == 0 || told != 0 ? told : System.nanoTime();
+      super.onTimeout(opTimeout);
+    }
+  }
+
+  @Test
+  void aReadIdleTimeCountsFromTheLastByte() throws Exception {
+    idleTimeCountsFromTheLastByte(What.READ);
+  }
+
+  @Test
+  void aWriteIdleTimeCountsFromTheLastByte() throws Exception {
+    idleTimeCountsFromTheLastByte(What.WRITE);
+  }
+
+  private void idleTimeCountsFromTheLastByte(What what) throws Exception {
+    Duration time = Duration.ofMillis(20);
+    Duration half = time.dividedBy(2);
+    IdleRecorder recorder = new IdleRecorder();
+    try (Demultiplexor one = builder().threads(1).open();
+        Connection connection = connected(one, recorder)) {
+      AsynchChannel channel = connection.channel();
+      Consumer<Duration> set =
+          what == What.READ ? channel::setReadIdleTimeout : channel::setWriteIdleTimeout;
+      long[] begin = new long[1];
+      int good = 0;
+      while (good < 2) {
+        onLane(
+            channel,
+            () -> {
+              recorder.moved = 0;
+              recorder.told = 0;
+              if (what == What.READ) {
+                channel.read(ByteBuffer.allocate(1));
+              }
+              begin[0] = System.nanoTime();
+              set.accept(time);
+            });
+        long sent = System.nanoTime() + half.toNanos();
+        one.schedule(half, () -> move(connection, what));
+        Completion next = recorder.nextAny();
+        while (next.what() == What.TIMEOUT) {
+          next = recorder.nextAny();
+        }
+        recorder.nextGood(What.TIMEOUT);
+        onLane(channel, () -> set.accept(Duration.ZERO));
+        onLane(channel, () -> {});
+        while (recorder.waiting() > 0) {
+          recorder.next(What.TIMEOUT);
+        }
+        // On a busy machine the time may be over before the byte, and then nothing is proved.
+        if (recorder.moved - begin[0] < time.toNanos()) {
+          assertTrue(recorder.told - sent >= time.toNanos(), "told too early");
+          good++;
+        }
+      }
+    }
+  }
+
+  private static void move(Connection connection, What what) {
+    if (what == What.WRITE) {
+      connection.channel().write(buffer("b"));
+      return;
+    }
+    try {
+      connection.peer().getOutputStream().write('a');
+    } catch (IOException e) {
+      throw new AssertionError(e);
+    }
+  }
+
+  @Test
+  void aChannelWithAsManyOperationsAsItMayHaveIsNotToldThatItIsIdle() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Demultiplexor one = builder().threads(1).operationsMax(1).open();
+        Connection connection = connected(one, recorder)) {
+      AsynchChannel channel = connection.channel();
+      // The handler of the connect has returned.
+      onLane(channel, () -> {});
+      channel.read(ByteBuffer.allocate(1));
+      channel.setReadIdleTimeout(Duration.ofNanos(1));
+      Patience.await(one.schedule(SOON, () -> {}), "a later time");
+      channel.setReadIdleTimeout(Duration.ZERO);
+      connection.peer().getOutputStream().write('a');
+      recorder.nextGood(What.READ);
+      assertEquals(0, recorder.waiting());
+    }
+  }
+
+  @Test
+  void aTimerThatIsCancelledLeavesTheOthersInTheirOrder() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Demultiplexor one = builder().threads(1).open()) {
+      AsynchChannel channel = one.openStream(recorder);
+      Set<Long> due = new HashSet<>();
+      // The heap has them in this order. The last one takes the place of the fourth, whose parent
+      // is the second.
+      onLane(
+          channel,
+          () -> {
+            due.add(channel.startTimer(Duration.ofMillis(1)));
+            channel.startTimer(Duration.ofDays(1));
+            due.add(channel.startTimer(Duration.ofMillis(2)));
+            long cancelled = channel.startTimer(NEVER);
+            channel.startTimer(NEVER);
+            due.add(channel.startTimer(Duration.ofMillis(3)));
+            due.add(channel.startTimer(Duration.ofMillis(4)));
+            assertTrue(channel.cancel(cancelled));
+            // These take the places of those that are over.
+            for (int i = 0; i < 8; i++) {
+              channel.startTimer(NEVER);
+            }
+          });
+      recorder.nextFailed(What.TIMEOUT, OperationCancelledException.class);
+      while (!due.isEmpty()) {
+        assertTrue(due.remove(recorder.nextGood(What.TIMEOUT).activation()));
+      }
     }
   }
 

@@ -14,11 +14,14 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.net.URL;
 import java.net.URLClassLoader;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Collections;
 import java.util.Enumeration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
@@ -96,6 +99,47 @@ class EngineChoiceTest {
           "the default: engine: no engine was found: a jar that is merged from others needs the"
               + " lines of all their files META-INF/services/io.baton.spi.EngineProvider",
           refused.getCause().getMessage());
+    } finally {
+      Thread.currentThread().setContextClassLoader(before);
+    }
+  }
+
+  /** Stands in no file of this class path. */
+  public static final class Elsewhere implements EngineProvider {
+    @Override
+    public String name() {
+      return "elsewhere";
+    }
+
+    @Override
+    public int priority() {
+      return 0;
+    }
+
+    @Override
+    public Throwable unavailabilityCause() {
+      return null;
+    }
+
+    @Override
+    public Engine open(EngineSettings settings) throws IOException {
+      return new io.baton.test.own.OwnEngineProvider()
+          .open(new EngineSettings(0, 1, java.util.Map.of()));
+    }
+  }
+
+  @Test
+  void anEngineOfTheClassLoaderOfTheThreadIsFound(@TempDir Path folder) throws Exception {
+    Path names =
+        Files.createDirectories(folder.resolve("META-INF/services"))
+            .resolve(EngineProvider.class.getName());
+    Files.writeString(names, Elsewhere.class.getName());
+    ClassLoader before = Thread.currentThread().getContextClassLoader();
+    try (URLClassLoader more =
+        new URLClassLoader(
+            new URL[] {folder.toUri().toURL()}, EngineChoiceTest.class.getClassLoader())) {
+      Thread.currentThread().setContextClassLoader(more);
+      Demultiplexor.builder().engine("elsewhere").threads(1).open().close();
     } finally {
       Thread.currentThread().setContextClassLoader(before);
     }
