@@ -77,6 +77,13 @@ class FailingCallsTest extends EngineContract {
   @Test
   void attach() {
     calls.failNext("attach", Errors.OUT_OF_MEMORY);
+    // It must be called.
+    calls.replaceNext(
+        "close",
+        arguments -> {
+          calls.real().close((long) arguments[0]);
+          return null;
+        });
     var refused = assertThrows(IOException.class, () -> builder().open());
     assertTrue(
         refused.getMessage().startsWith("the engine watched could not be opened: "),
@@ -111,6 +118,9 @@ class FailingCallsTest extends EngineContract {
   @Test
   void theDefaultsOfASocket() {
     calls.failNext("setSocketOption", -NO_SUCH_OPTION);
+    // It must be called.
+    calls.replaceNext(
+        "closeDescriptor", arguments -> calls.real().closeDescriptor((int) arguments[0]));
     assertThrows(IOException.class, () -> demultiplexor.openStream(new Recorder()));
   }
 

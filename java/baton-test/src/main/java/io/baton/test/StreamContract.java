@@ -389,6 +389,21 @@ public abstract class StreamContract extends EngineContract {
   }
 
   @Test
+  void aPortIsFreeAgainWhereConnectionsHaveEnded() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel listener = listener(recorder);
+    InetSocketAddress address = address(listener);
+    try (Socket client = plainClient(listener)) {
+      AsynchChannel accepted = recorder.nextGood(What.ACCEPT).accepted();
+      // The side that closes first remembers the connection for a minute.
+      Patience.await(accepted.futures().close(), "the close");
+      assertEquals(-1, client.getInputStream().read());
+    }
+    Patience.await(listener.futures().close(), "the close");
+    demultiplexor.listen(address, new Recorder());
+  }
+
+  @Test
   void aStreamWhoseConnectWasCancelledCanOnlyBeClosed() throws Exception {
     AsynchFutures futures = demultiplexor.openStream(new Recorder()).futures();
     try (FullListener full = new FullListener()) {
