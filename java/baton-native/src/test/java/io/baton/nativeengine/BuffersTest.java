@@ -19,6 +19,9 @@ import java.net.NetworkInterface;
 import java.net.SocketOption;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
+import java.nio.channels.DatagramChannel;
+import java.nio.channels.NetworkChannel;
+import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.util.List;
 import java.util.SplittableRandom;
@@ -296,6 +299,25 @@ class BuffersTest extends EngineContract {
     keeps(datagram, StandardSocketOptions.IP_MULTICAST_LOOP, false);
     NetworkInterface network = NetworkInterface.getByInetAddress(InetAddress.getLoopbackAddress());
     keeps(datagram, StandardSocketOptions.IP_MULTICAST_IF, network);
+  }
+
+  private static void hasOptionsOf(NetworkChannel other, AsynchChannel channel) {
+    for (SocketOption<?> option : other.supportedOptions()) {
+      // Further ones depend on the JDK.
+      boolean isStandard = option.getClass() == StandardSocketOptions.SO_RCVBUF.getClass();
+      assertTrue(!isStandard || channel.supportedOptions().contains(option), option::name);
+    }
+  }
+
+  @Test
+  void theStandardOptionsOfJavaNioAreThere() throws Exception {
+    try (var stream = SocketChannel.open();
+        var listener = ServerSocketChannel.open();
+        var datagram = DatagramChannel.open()) {
+      hasOptionsOf(stream, demultiplexor.openStream(new Recorder()));
+      hasOptionsOf(listener, demultiplexor.openListener(new Recorder()));
+      hasOptionsOf(datagram, demultiplexor.openDatagram(new Recorder()));
+    }
   }
 
   @Test

@@ -64,7 +64,8 @@ class EngineWordsTest {
   }
 
   @Test
-  void wordsThatTheLibraryDoesNotKnowAreRefusedInItsWords() {
+  void wordsThatTheLibraryDoesNotKnowAreRefusedInItsWords() throws Exception {
+    builder("native.slots", "1").open().close();
     var refused = assertThrows(IOException.class, () -> builder("native.engine", "kqueue").open());
     assertTrue(refused.getMessage().contains("kqueue"), refused::getMessage);
     refused =
@@ -93,6 +94,10 @@ class EngineWordsTest {
     assertEquals(
         "mode=per_thread,threads=1,profile=pinned,engine=auto,prefer=io_uring",
         NativeEngine.configuration(new EngineSettings(0, 1, Map.of("native.engine", "auto"))));
+    assertEquals(
+        "mode=per_thread,threads=1,profile=pinned,engine=auto,prefer=io_uring,interrupt=pipe,handles=9",
+        NativeEngine.configuration(
+            new EngineSettings(0, 1, Map.of("native.handles", "9", "native.interrupt", "pipe"))));
     // Only the engine emulated waits by a strategy.
     assertEquals(
         "mode=per_thread,threads=1,profile=pinned,engine=auto,wait=poll",

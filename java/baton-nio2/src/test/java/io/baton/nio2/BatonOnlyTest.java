@@ -653,6 +653,8 @@ class BatonOnlyTest extends Nio2Contract {
       // Such as the JDK has it.
       String refused = "refused java.net.SocketException: Protocol family unavailable\n";
       assertEquals(refused.repeat(3), child.rest());
+      // The threads of the default group do not keep a program alive.
+      assertTrue(child.process().waitFor(60, TimeUnit.SECONDS));
     }
   }
 

@@ -67,7 +67,9 @@ public abstract class DatagramContract extends EngineContract {
     Recorder recorder = new Recorder();
     AsynchChannel channel = demultiplexor.datagram(loopback(), recorder);
     try (DatagramSocket peer = peer()) {
+      assertNull(channel.getRemoteAddress());
       channel.connectDatagram(peer.getLocalSocketAddress());
+      assertEquals(peer.getLocalSocketAddress(), channel.getRemoteAddress());
       channel.write(buffer("question"));
       recorder.nextGood(What.WRITE);
       assertArrayEquals(bytes("question"), receive(peer));

@@ -108,6 +108,10 @@ public abstract class FileContract extends EngineContract {
     ByteBuffer room = ByteBuffer.allocate(10 + size);
     assertEquals(10 + size, Patience.await(file.readExactly(room), "a read"));
     assertEquals(ByteBuffer.wrap(data), room.position(10));
+    // Its threads do not keep a program alive.
+    for (Thread thread : Thread.getAllStackTraces().keySet()) {
+      assertTrue(thread.isDaemon() || !thread.getName().equals("baton-file"));
+    }
     Patience.await(file.close(), "the close");
   }
 
@@ -146,6 +150,9 @@ public abstract class FileContract extends EngineContract {
           quick.nextGood(What.READ);
         }
       }
+      Path path = Files.writeString(folder.resolve("f"), "text");
+      AsynchFutures other = one.file(path, new Recorder(), StandardOpenOption.READ).futures();
+      assertEquals(4, Patience.await(other.read(ByteBuffer.allocate(9)), "another file"));
       assertEquals(0, waiting.waiting());
       Files.write(pipe, bytes("now"), StandardOpenOption.WRITE);
       assertEquals("now", waiting.nextGood(What.READ).text());
@@ -191,9 +198,11 @@ public abstract class FileContract extends EngineContract {
       blocked.read(ByteBuffer.allocate(10));
       Recorder recorder = new Recorder();
       AsynchChannel file = one.file(path, recorder, StandardOpenOption.READ);
-      assertTrue(file.cancel(file.read(ByteBuffer.allocate(4))));
+      long read = file.read(ByteBuffer.allocate(4));
+      assertTrue(file.cancel(read));
       assertTrue(file.cancel(file.read(ByteBuffer.allocate(4), 0L)));
-      onLane(file, () -> {});
+      // It is pending still, so once more is no mistake.
+      onLane(file, () -> assertTrue(file.cancel(read)));
       Files.write(pipe, bytes("x"), StandardOpenOption.WRITE);
       holding.nextGood(What.READ);
       recorder.nextFailed(What.READ, OperationCancelledException.class);

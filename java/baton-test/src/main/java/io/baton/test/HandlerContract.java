@@ -398,6 +398,25 @@ public abstract class HandlerContract extends EngineContract {
   }
 
   @Test
+  void theLanesKeepTheProgramAlive() throws Exception {
+    CompletableFuture<Boolean> daemon = new CompletableFuture<>();
+    // A thread is what its maker is, unless it is told.
+    Thread maker =
+        new Thread(
+            () -> {
+              try (Demultiplexor own = builder().threads(1).open()) {
+                own.post(() -> daemon.complete(Thread.currentThread().isDaemon()));
+              } catch (IOException e) {
+                daemon.completeExceptionally(e);
+              }
+            });
+    maker.setDaemon(true);
+    maker.start();
+    assertFalse(Patience.await(daemon, "the lane"));
+    Patience.await(maker);
+  }
+
+  @Test
   void rule9StopEndsEverythingAndNothingComesAfterwards() throws Exception {
     Demultiplexor own = builder().open();
     Recorder recorder = new Recorder();

@@ -171,6 +171,7 @@ public abstract class PooledContract extends EngineContract {
       texts.add(keeper.nextGood(What.READ).text());
       texts.add(keeper.nextGood(What.READ).text());
       assertEquals(2, small.getPooledBuffers());
+      assertEquals(64, keeper.kept.element().getBuffer().capacity());
       // A read that waits for a block can be cancelled, and its data stays where it is.
       int without = 0;
       while (texts.contains("data " + without)) {

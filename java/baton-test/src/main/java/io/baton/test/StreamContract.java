@@ -15,6 +15,7 @@ import io.baton.DelimiterNotFoundException;
 import io.baton.OpRead;
 import io.baton.OpWrite;
 import io.baton.OperationCancelledException;
+import io.baton.OperationTimedOutException;
 import io.baton.test.Completion.What;
 import java.io.EOFException;
 import java.io.IOException;
@@ -32,6 +33,7 @@ import java.nio.channels.AlreadyConnectedException;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.NotYetBoundException;
 import java.nio.channels.NotYetConnectedException;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
@@ -389,6 +391,19 @@ public abstract class StreamContract extends EngineContract {
   }
 
   @Test
+  void aBacklogBoundsTheConnectionsThatWait() throws Exception {
+    AsynchChannel listener = demultiplexor.openListener(new Recorder());
+    listener.bind(loopback(), 1);
+    try (Socket first = plainClient(listener);
+        Socket second = plainClient(listener)) {
+      AsynchFutures third = demultiplexor.openStream(new Recorder()).futures();
+      // The system does not answer any more.
+      var connect = third.connect(address(listener), Duration.ofMillis(5));
+      fails(OperationTimedOutException.class, connect);
+    }
+  }
+
+  @Test
   void aPortIsFreeAgainWhereConnectionsHaveEnded() throws Exception {
     Recorder recorder = new Recorder();
     AsynchChannel listener = listener(recorder);
@@ -574,6 +589,8 @@ public abstract class StreamContract extends EngineContract {
   void aListenerThatIsNotBoundAcceptsNothing() throws Exception {
     AsynchChannel listener = demultiplexor.openListener(new Recorder());
     fails(NotYetBoundException.class, listener.futures().accept(new Recorder()));
+    listener.bind(null);
+    assertTrue(address(listener).getAddress().isAnyLocalAddress());
   }
 
   private static void fails(Class<? extends Throwable> type, CompletableFuture<?> future) {
