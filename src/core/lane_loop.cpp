@@ -605,14 +605,11 @@ void LaneLoop::start_mailed(Operation& operation) noexcept {
     ledger_.refuse_mailed(lane_, operation, errc::handle_closed);
     return;
   }
-  // It is cancelled already: by a request that is left, which is later than this start, or by a
-  // mark, whose request may have been served. The number of a borrowed descriptor may name another
-  // file.
+  // A request that is left is later than this start, and cancels it. It is never begun then: the
+  // number of a borrowed descriptor may name another file by now.
   const std::uint64_t asked = Access::asked(handle).load(std::memory_order_acquire);
-  if ((AskedWord::what(asked) & (LaneRequests::cancel | LaneRequests::close_detached)) != 0 ||
-      Access::cancel_wanted(operation)) {
-    ledger_.refuse_mailed(lane_, operation, std::make_error_code(std::errc::operation_canceled));
-    return;
+  if ((AskedWord::what(asked) & (LaneRequests::cancel | LaneRequests::close_detached)) != 0) {
+    Access::want_cancel(operation, operation.activation());
   }
   Processor* processor = ledger_.route(lane_, operation.kind(), handle);
   if (const auto error = lane_.starter->start(lane_, *processor, operation, true)) {

@@ -100,7 +100,11 @@ Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, 
   const bool submit = may_submit && processor.has_room() && processor.deferred.empty();
   // If any thread may attach, a deferred operation is attached as well, by its own thread.
   std::error_code refusal;
-  const bool taken = !(submit || may_call(processor)) || attach(processor, handle, refusal);
+  bool taken = !(submit || may_call(processor)) || attach(processor, handle, refusal);
+  if (mailed && Access::cancel_wanted(operation)) {
+    taken = false;
+    refusal = std::make_error_code(std::errc::operation_canceled);
+  }
 
   if (!mailed) Access::activate(operation, OperationState::started);
   Access::set_processor(operation, processor.index);
@@ -111,7 +115,7 @@ Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, 
   lane.counters.pending.add();
   BATON_PROBE3(operation_start, &operation, operation.kind(), handle.native());
   if (!taken) {
-    // An engine's answer is a completion, not an error of start.
+    // An engine's answer, and a cancel, is a completion, not an error of start.
     operation.finish(raw(refusal));
     processor.outstanding.sub();
     lane.counters.completed_at_once.add();

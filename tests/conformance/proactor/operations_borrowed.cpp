@@ -85,6 +85,8 @@ TEST_P(Borrowed, is_left_alone_by_what_is_cancelled_before_its_lane_begins_it) {
     Pair pair = unix_pair();
     Handle* const handle = borrow(pair.ours);
     Probe& probe = writes ? writing(handle, memory("old")) : reading(handle, memory(8));
+    std::atomic<Handle*> told{nullptr};
+    probe.then = [&] { told = probe.handle(); };
     start(probe);
     if (proactor().cancel(probe) != CancelResult::requested) continue;
     Pair next = unix_pair();
@@ -94,8 +96,24 @@ TEST_P(Borrowed, is_left_alone_by_what_is_cancelled_before_its_lane_begins_it) {
     char found[4];
     EXPECT_EQ(::recv(pair.ours.get(), found, sizeof(found), MSG_DONTWAIT), 3);
     EXPECT_EQ(::recv(next.peer.get(), found, sizeof(found), MSG_DONTWAIT), -1);
+    EXPECT_EQ(told, handle);
     finish_close(handle);
   }
+}
+
+// A cancel of the handle, too, leaves it to the handlers.
+TEST_P(Borrowed, is_known_to_the_handler_of_what_a_cancel_of_the_handle_ends) {
+  Pair pair = unix_pair();
+  Handle* const handle = borrow(pair.ours);
+  Probe& probe = reading(handle, memory(8));
+  std::atomic<Handle*> told{nullptr};
+  probe.then = [&] { told = probe.handle(); };
+  start(probe);
+  EXPECT_EQ(proactor().cancel(*handle), CancelResult::requested);
+  run([&] { return probe.done(); });
+  EXPECT_EQ(probe.error(), std::errc::operation_canceled);
+  EXPECT_EQ(told, handle);
+  finish_close(handle);
 }
 
 // If reports come one at a time, a report of the other direction must not consume it.
