@@ -665,7 +665,11 @@ void IoUringEngine::flush() noexcept {
   }
   // The leader reaps, which makes room, and submits the rest; or its entry is refused as well.
   const Entered entered = submit_ring();
-  const bool more = !locked_ && postponed_ > 0;
+  bool more = false;
+  if (!locked_) {
+    mutex_.assume_held();
+    more = postponed_ > 0;
+  }
   if (more || entered == Entered::congested || entered == Entered::refused) interrupt();
 }
 
