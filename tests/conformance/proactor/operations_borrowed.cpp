@@ -81,6 +81,7 @@ TEST_P(Borrowed, may_be_closed_and_reused_between_operations) {
 
 // In mode per_thread the test's thread starts and cancels by mail, which the lane takes later.
 TEST_P(Borrowed, is_left_alone_by_what_is_cancelled_before_its_lane_begins_it) {
+  if (with_troubles()) GTEST_SKIP() << "the chaos engine cancels late";
   for (const bool writes : {false, true}) {
     Pair pair = unix_pair();
     Handle* const handle = borrow(pair.ours);
