@@ -73,27 +73,38 @@ public abstract class LimitsContract extends EngineContract {
           Scanner input = new Scanner(System.in)) {
         AsynchChannel listener = demultiplexor.listen(loopback(0), handler);
         listener.accept();
-        // Loads classes while there are descriptors.
         int port = ((InetSocketAddress) listener.getLocalAddress()).getPort();
-        System.getLogger("io.baton").log(System.Logger.Level.WARNING, "about to use up all");
-        Deque<FileChannel> files = new ArrayDeque<>();
-        try {
-          while (true) {
-            files.push(FileChannel.open(Path.of("/dev/null")));
-          }
-        } catch (IOException e) {
-          System.out.println("full " + e.getMessage());
-        }
-        System.out.println("port " + port);
-        while (demultiplexor.getAcceptBackOffs() == 0) {
-          Thread.onSpinWait();
-        }
-        System.out.println("backoff " + accepted.get());
-        input.nextLine();
-        while (!files.isEmpty()) {
-          files.pop().close();
+        // A session and a message load classes while there are descriptors to read them by. The
+        // session stays, and keeps its descriptor.
+        try (Socket first = new Socket(loopback(port).getAddress(), port)) {
+          first.getOutputStream().write(1);
+          first.getInputStream().readNBytes(1);
+          useUpAll(demultiplexor, port, accepted, input);
         }
         input.nextLine();
+      }
+    }
+
+    private static void useUpAll(
+        Demultiplexor demultiplexor, int port, AtomicInteger accepted, Scanner input)
+        throws IOException {
+      System.getLogger("io.baton").log(System.Logger.Level.WARNING, "about to use up all");
+      Deque<FileChannel> files = new ArrayDeque<>();
+      try {
+        while (true) {
+          files.push(FileChannel.open(Path.of("/dev/null")));
+        }
+      } catch (IOException e) {
+        System.out.println("full " + e.getMessage());
+      }
+      System.out.println("port " + port);
+      while (demultiplexor.getAcceptBackOffs() == 0) {
+        Thread.onSpinWait();
+      }
+      System.out.println("backoff " + accepted.get());
+      input.nextLine();
+      while (!files.isEmpty()) {
+        files.pop().close();
       }
     }
   }
@@ -105,7 +116,7 @@ public abstract class LimitsContract extends EngineContract {
       int port = Integer.parseInt(child.line("port").substring(5));
       try (Socket client = new Socket(loopback(port).getAddress(), port)) {
         client.setSoTimeout((int) Patience.PATIENCE.toMillis());
-        assertEquals("backoff 0", child.line("backoff"));
+        assertEquals("backoff 1", child.line("backoff"));
         child.tell("give them back");
         byte[] message = {1, 2, 3};
         client.getOutputStream().write(message);
