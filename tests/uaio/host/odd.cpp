@@ -241,10 +241,12 @@ HOST_CASE(lock_ends_with_the_file_at_once, "locks") {
 }
 HOST_CASE(numbers_change_hands_under_requests, "descriptors") {
   constexpr std::size_t size = 64U << 10;
-  // Another thread collects the kernel's completions, too.
+  // Another thread collects the kernel's completions, too. All files are open before a number is
+  // free: dup2 says EBUSY to a number that another thread is about to get.
+  host::Load load;
+  load.top_up();
   std::atomic<bool> over{false};
-  std::thread other{[&over] {
-    host::Load load;
+  std::thread other{[&over, &load] {
     while (!over) load.top_up();
     load.finish_all();
   }};
