@@ -405,7 +405,9 @@ class ConfigurationTest(unittest.TestCase):
                           ["load", "--port", "1", "--protocol", "udp", "--block", "15"],
                           ["load", "--port", "1", "--protocol", "udp", "--block", "64k"],
                           ["load", "--port", "1", "--protocol", "udp", "--idle", "1"],
-                          ["load", "--port", "1", "--sessions", "2", "--apart", "2"]):
+                          ["load", "--port", "1", "--sessions", "2", "--apart", "2"],
+                          ["bench", "fairness", "--wait", "nope", "--seconds", "0.1"],
+                          ["bench", "fairness", "--only", "nope", "--seconds", "0.1"]):
             with self.subTest(arguments=arguments):
                 done = run(*arguments)
                 self.assertEqual(done.returncode, 2)
