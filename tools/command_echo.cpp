@@ -86,6 +86,15 @@ std::string_view advice(std::error_code error, const Endpoint& endpoint) {
   return "";
 }
 
+// The advice when the proactor takes no such operation; empty for other errors.
+std::string what_is_needed(std::error_code error, const EchoOptions& options) {
+  if (error != errc::not_supported) return "";
+  return fmt::format(
+      "; a server needs a processor for operations=stream+{}: take an engine that does all of them "
+      "(`baton engines`)",
+      options.datagrams() ? "datagram" : "accept");
+}
+
 // Serves a listener (an acceptor, or the socket of the datagrams) to the end.
 template <typename Listener>
 int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endpoint,
@@ -105,11 +114,8 @@ int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endp
   EchoServer server(proactor, options.echo);
   Watch watch(server, options.watch);
   if (const auto error = server.watch_signals()) {
-    const char* const advice = error == errc::not_supported
-                                   ? "; a server needs a processor for operations=stream+accept: "
-                                     "take an engine that does all of them (`baton engines`)"
-                                   : "";
-    return report_failure("echo", {error, "cannot wait for signals: " + error.message() + advice});
+    return report_failure("echo", {error, "cannot wait for signals: " + error.message() +
+                                              what_is_needed(error, options.echo)});
   }
   bool good = done(proactor, [&] {
     start(server, std::move(*listener));
@@ -124,7 +130,8 @@ int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endp
   watch.end();
   print("{}", server.statistics());
   if (const auto error = server.error()) {
-    return report_failure("echo", {error, "the server has ended: " + error.message()});
+    return report_failure("echo", {error, "the server has ended: " + error.message() +
+                                              what_is_needed(error, options.echo)});
   }
   return good ? 0 : 1;
 }

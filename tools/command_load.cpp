@@ -82,7 +82,9 @@ void add_file_options(CLI::App& command, FileLoadOptions& options) {
   command.add_flag("--random", options.random, "Read blocks in random order")
       ->group(group)
       ->excludes("--write");
-  command.add_flag("!--no-compare", options.compare, "Do not compare the bytes read")
+  command
+      .add_flag_callback(
+          "--no-compare", [&options] { options.compare = false; }, "Do not compare the bytes read")
       ->group(group)
       ->excludes("--write");
   command.add_flag("--direct", options.direct, "Go past the page cache")->group(group);

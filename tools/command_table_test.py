@@ -235,6 +235,7 @@ class OptionsTest(unittest.TestCase):
                 text = run(*command, "--help").stdout.decode()
                 found = set(re.findall(r"^  (?:-h,)?(--[a-z-]+)", text, re.MULTILINE)) - {"--help"}
                 self.assertEqual(found, set(options))
+                self.assertNotIn("{", text)  # of CLI11: the value that a flag stores
 
     def test_wrong_values_are_refused_in_one_sentence(self):
         for command, (beside, options) in OPTIONS.items():

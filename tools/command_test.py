@@ -405,7 +405,9 @@ class ConfigurationTest(unittest.TestCase):
                           ["load", "--port", "1", "--protocol", "udp", "--block", "15"],
                           ["load", "--port", "1", "--protocol", "udp", "--block", "64k"],
                           ["load", "--port", "1", "--protocol", "udp", "--idle", "1"],
-                          ["load", "--port", "1", "--sessions", "2", "--apart", "2"]):
+                          ["load", "--port", "1", "--sessions", "2", "--apart", "2"],
+                          ["bench", "fairness", "--wait", "nope", "--seconds", "0.1"],
+                          ["bench", "fairness", "--only", "nope", "--seconds", "0.1"]):
             with self.subTest(arguments=arguments):
                 done = run(*arguments)
                 self.assertEqual(done.returncode, 2)
@@ -424,9 +426,14 @@ class ConfigurationTest(unittest.TestCase):
         self.assertIn("choose a --host of this machine", done.stderr)
 
     def test_team_without_sockets_is_told_what_a_server_needs(self):
-        done = run("echo", env={"BATON": "operations=file"})
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("operations=stream+accept", done.stderr)
+        for operations, options, needed in (("file", [], "stream+accept"),
+                                            ("stream", [], "stream+accept"),
+                                            ("stream+accept", ["--protocol", "udp"],
+                                             "stream+datagram")):
+            with self.subTest(operations=operations):
+                done = run("echo", *options, env={"BATON": f"operations={operations}"})
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"operations={needed}:", done.stderr)
 
     def test_server_that_cannot_wait_for_signals_ends(self):
         echo = Echo(env={"BATON": "engine=chaos,chaos_error=100"})

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <chrono>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -43,6 +44,12 @@ Store flag(bool& place) {
   };
 }
 
+template <class Number>
+std::string text_of(Number number) {
+  char digits[32];
+  return {digits, std::to_chars(std::begin(digits), std::end(digits), number).ptr};
+}
+
 // `Place` is a number, or an optional one.
 template <class Number, class Place>
 Store number(Place& place, Number least, Number most) {
@@ -51,7 +58,7 @@ Store number(Place& place, Number least, Number most) {
     const char* const end = value.data() + value.size();
     const auto [stop, error] = std::from_chars(value.data(), end, parsed);
     if (error != std::errc{} || stop != end || !(parsed >= least && parsed <= most)) {
-      return "must be a number from " + std::to_string(least) + " to " + std::to_string(most);
+      return "must be a number from " + text_of(least) + " to " + text_of(most);
     }
     place = parsed;
     return std::string();

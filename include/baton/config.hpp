@@ -162,7 +162,8 @@ struct BATON_EXPORT Config {
   /// inside a program that expects to get the low numbers. The table is never destroyed. Any
   /// thread.
   [[nodiscard]] static const os::System* high_descriptors() noexcept;
-  /// 64 below the end of the table of descriptors (RLIMIT_NOFILE), and 4,032 at most.
+  /// 64 (or a quarter of the table, if that is less) below the end of the table of descriptors
+  /// (RLIMIT_NOFILE), and 4,032 at most.
   [[nodiscard]] static int lowest_high_descriptor() noexcept;
   /// The XML form that load_xml reads back.
   [[nodiscard]] std::string to_xml() const;

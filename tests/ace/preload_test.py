@@ -89,6 +89,9 @@ expect(options == set(re.findall(r"--[a-z-]+", result.stdout)),
 result = run([COMMAND, "no-such-program"])
 expect(result.returncode == 127 and "baton-ace: there is no program 'no-such-program'" in
        result.stderr, "a program that is missing", result)
+result = run([COMMAND, "--", "--no-such-program"])
+expect(result.returncode == 127 and result.stderr.count("\n") == 1,
+       "a program that is missing, whose name begins with dashes", result)
 result = run([COMMAND, "--library"])
 expect(os.path.samefile(result.stdout.strip(), LIBRARY), "--library", result)
 

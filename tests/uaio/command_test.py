@@ -91,6 +91,19 @@ class Command(unittest.TestCase):
         self.assertEqual(result.returncode, 127)
         self.assertIn("no program 'no-such-program'", result.stderr)
 
+    def test_a_program_whose_name_begins_with_dashes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "--program"
+            program.write_text("#!/bin/sh\necho ran\n")
+            program.chmod(0o755)
+            path = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+            result = subprocess.run([COMMAND, "run", "--", "--program"], env=path,
+                                    capture_output=True, text=True, check=False)
+        self.assertEqual((result.stdout, result.stderr), ("ran\n", ""))
+        result = run("run", "--", "--no-such-program")
+        self.assertEqual(result.returncode, 127)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
     def test_a_file_that_is_no_program(self):
         for name in ("/etc/passwd", "/"):
             result = run("run", name)

@@ -1,8 +1,10 @@
 // The options of `baton bench fairness`.
 #include "bench/fairness.hpp"
-#include "option_checks.hpp"
 
 #include <memory>
+
+#include "baton/registry.hpp"
+#include "option_checks.hpp"
 
 namespace baton::tools {
 namespace {
@@ -40,6 +42,12 @@ const Variant variants[] = {
       .suspend_notifier = true,
       .reports_max = 1}},
 };
+
+std::vector<std::string> wait_names() {
+  std::vector<std::string> names{"auto"};
+  for (const auto& one : registry().wait_strategies()) names.push_back(one.name);
+  return names;
+}
 
 }  // namespace
 
@@ -84,7 +92,8 @@ void add_fairness_benchmark(CLI::App& bench, Run& run) {
       ->check(whole_number(1, 1'000));
   command.add_option("--wait", options.waits, "Wait strategies of Baton's Reactor")
       ->capture_default_str()
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(one_of(wait_names()));
   command
       .add_option("--variant", chosen->variants,
                   "How Baton's Reactor suspends and resumes; token imitates ACE's former way")
@@ -92,8 +101,11 @@ void add_fairness_benchmark(CLI::App& bench, Run& run) {
       ->delimiter(',')
       ->check(one_of(tuning_names()));
   command.add_option("--rivals", options.rivals, "Folder of the rivals' programs");
+  std::vector<std::string> rivals = rival_names();
+  rivals.emplace_back("none");
   command.add_option("--only", options.only, "Rivals by name; none: no rival at all")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(one_of(rivals));
   command.add_flag("--alone", options.alone, "One run of Baton's Reactor, in this process");
   command.add_flag("--json", options.json, "Print every run as JSON");
   command.callback([&run, chosen] {

@@ -18,7 +18,7 @@ struct FairnessOptions {
   std::size_t chunk = 256;
   std::size_t rounds = 1;
   std::vector<std::string> waits{"epoll"};
-  std::vector<std::string> only;  // rivals by name; empty: all that were built
+  std::vector<std::string> only;  // rivals by name, or none; empty: all that were built
   std::string rivals;             // the folder of their programs; empty: beside the command
   std::string variant = "late";
   bool alone = false;  // run only Baton's part, in this process
@@ -30,6 +30,7 @@ void add_fairness_benchmark(CLI::App& bench, Run& run);
 /// The variant of a name; false: there is no such variant.
 bool tuning_of(const std::string& variant, ReactorTuning& tuning);
 std::vector<std::string> tuning_names();
+std::vector<std::string> rival_names();
 
 /// Runs Baton's part in this process and prints its line. Returns the exit status.
 int run_fairness_alone(const FairnessOptions& options);

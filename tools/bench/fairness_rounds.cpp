@@ -37,6 +37,18 @@ std::vector<std::string> with_options(std::vector<std::string> command,
   return command;
 }
 
+struct Rival {
+  const char* name;
+  const char* program;
+  const char* reactor;  // of a program that has several
+};
+
+constexpr Rival rivals[] = {{"ace_select", "fairness_ace", "select"},
+                            {"ace_tp", "fairness_ace", "tp"},
+                            {"ace_dev_poll", "fairness_ace", "dev_poll"},
+                            {"libevent", "fairness_libevent", ""},
+                            {"asio", "fairness_asio", ""}};
+
 std::vector<Participant> participants(const FairnessOptions& options,
                                       const std::vector<std::string>& variants) {
   std::vector<Participant> all;
@@ -52,24 +64,19 @@ std::vector<Participant> participants(const FairnessOptions& options,
   const std::filesystem::path folder = options.rivals.empty()
                                            ? own_program().parent_path().parent_path() / "bench"
                                            : std::filesystem::path(options.rivals);
-  const auto rival = [&](const std::string& name, const std::string& program,
-                         std::vector<std::string> more) {
-    const bool wanted =
-        options.only.empty() || std::count(options.only.begin(), options.only.end(), name) > 0;
-    if (!wanted) return;
-    const std::filesystem::path path = folder / program;
+  for (const Rival& rival : rivals) {
+    const bool wanted = options.only.empty() ||
+                        std::count(options.only.begin(), options.only.end(), rival.name) > 0;
+    if (!wanted) continue;
+    const std::filesystem::path path = folder / rival.program;
     if (!std::filesystem::exists(path)) {
-      note("{}: not there: {} is missing\n", name, printable(path.string()));
-      return;
+      note("{}: not there: {} is missing\n", rival.name, printable(path.string()));
+      continue;
     }
-    more.insert(more.begin(), path.string());
-    all.push_back({name, with_options(std::move(more), options), {}});
-  };
-  rival("ace_select", "fairness_ace", {"--reactor", "select"});
-  rival("ace_tp", "fairness_ace", {"--reactor", "tp"});
-  rival("ace_dev_poll", "fairness_ace", {"--reactor", "dev_poll"});
-  rival("libevent", "fairness_libevent", {});
-  rival("asio", "fairness_asio", {});
+    std::vector<std::string> words{path.string()};
+    if (*rival.reactor != '\0') words.insert(words.end(), {"--reactor", rival.reactor});
+    all.push_back({rival.name, with_options(std::move(words), options), {}});
+  }
   return all;
 }
 
@@ -166,6 +173,12 @@ void print_json(const FairnessOptions& options, const std::vector<Participant>& 
 }
 
 }  // namespace
+
+std::vector<std::string> rival_names() {
+  std::vector<std::string> names;
+  for (const Rival& one : rivals) names.emplace_back(one.name);
+  return names;
+}
 
 int run_fairness_rounds(const FairnessOptions& options, const std::vector<std::string>& variants) {
   std::vector<Participant> all = participants(options, variants);

@@ -5,10 +5,10 @@
 namespace baton::doctor {
 namespace {
 
-// An XML comment must not contain two hyphens.
+// An XML comment must not contain two hyphens: a blank comes between them.
 std::string comment_line(std::string text) {
   for (auto at = text.find("--"); at != std::string::npos; at = text.find("--", at)) {
-    text.replace(at, 2, "- ");
+    text.insert(at + 1, " ");
   }
   return "  " + text + "\n";
 }

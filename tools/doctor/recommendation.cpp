@@ -90,7 +90,8 @@ void explain_choice(const Choice& choice, const Measurement& measurement,
           "measure for longer (--seconds), on an idle machine.");
     }
   } else if (choice.tied.empty()) {
-    sentences.push_back("There was nothing to compare it with.");
+    sentences.push_back(measurement.series.size() > 1 ? "No other one was measured to the end."
+                                                      : "There was nothing to compare it with.");
   }
   tell_strengths(chosen, measurement, sentences);
   if (chosen.rounds.size() < 3) {

@@ -219,6 +219,8 @@ TEST(CommandLine, is_a_table) {
     words.insert(words.begin(), "httpd");
     return parse_options(static_cast<int>(words.size()), words.data());
   };
+  EXPECT_EQ(parse({"--idle-seconds", "0"}).error().reason,
+            "--idle-seconds must be a number from 0.001 to 86400");
   const auto good = parse({"--root", "/x", "--listing", "--idle-seconds", "0.5", "--threads", "3"});
   ASSERT_TRUE(good);
   EXPECT_EQ(good->root, "/x");

@@ -1,6 +1,8 @@
 // The rules of the recommendation, on invented numbers.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "made_up.hpp"
 
 namespace baton::doctor {
@@ -48,6 +50,19 @@ TEST(Sockets, CheapestWins) {
   EXPECT_EQ(r.config.processors.front().engine, "b");
   EXPECT_EQ(r.config.processors.front().mode, per_thread);
   EXPECT_NE(m.said().find("Next comes b shared, which costs 1.10 x"), std::string::npos);
+}
+
+TEST(Sockets, OneThatIsLeftOutEarlyIsNotDenied) {
+  MadeUp m;
+  m.measured(m.row("emulated", "epoll"), Mode::shared, {1, 1, 1});
+  const auto told = [&m](const char* sentence) {
+    const auto said = m.recommended().sentences;
+    return std::count(said.begin(), said.end(), sentence) > 0;
+  };
+  EXPECT_TRUE(told("There was nothing to compare it with."));
+  m.measured(m.row("io_uring", ""), Mode::shared, {9}).dropped = "9.0 x the cost of the best";
+  EXPECT_TRUE(told("No other one was measured to the end."));
+  EXPECT_FALSE(told("There was nothing to compare it with."));
 }
 
 TEST(Sockets, TieGoesToTheFirstOfTheRegistryAndTheSimplestMode) {

@@ -38,7 +38,7 @@ class ConfigFileTest : public testing::Test {
     m.policy.forbid = {"other"};
     Recommendation r = m.recommended();
     r.config.forbid.clear();
-    r.sentences.push_back("two hyphens -- and three --- and -->");
+    r.sentences.push_back("two hyphens -- and three --- and -->, an option (--seconds)");
     return r;
   }
 
@@ -57,6 +57,7 @@ TEST_F(ConfigFileTest, IsReadBackByTheLibrary) {
   EXPECT_EQ(back->processors[0].mode, Mode::per_thread);
   EXPECT_EQ(back->processors[1].operations, file_operations);
   EXPECT_NE(text.find("Use emulated/epoll, mode per_thread for sockets."), std::string::npos);
+  EXPECT_NE(text.find("an option (- -seconds)"), std::string::npos) << text;
 }
 
 using tools::check_one_step;
