@@ -377,7 +377,7 @@ void Crew::sleep(CrewMember& member, Deadline until) noexcept {
     if (found == count) return;
     sliced = lanes[found];
   }
-  sliced->reap(std::min(until, Deadline::after(wait_slice, ledger_.now())));
+  sliced->wait_in_engines(std::min(until, Deadline::after(wait_slice, ledger_.now())));
 }
 
 // -- finding a leader -----------------------------------------------------------------------------

@@ -128,6 +128,7 @@ Deadline LaneLoop::free_from(Deadline now) noexcept {
 
 bool LaneLoop::unpin() noexcept {
   if (!pinned()) return true;
+  const InEngines in{*this};
   for (Processor* processor : own_) {
     if (processor->info.leader_rule != LeaderRule::pinned) continue;
     OperationQueue finished;
@@ -325,6 +326,11 @@ Deadline LaneLoop::prepare_wait(Deadline deadline) noexcept {
     deadline = Deadline::immediately();
   }
   return lane_.timers.empty() ? deadline : std::min(deadline, lane_.timers.nearest());
+}
+
+void LaneLoop::wait_in_engines(Deadline deadline) noexcept {
+  const InEngines in{*this};
+  reap(in.served() ? Deadline::immediately() : deadline);
 }
 
 std::size_t LaneLoop::turn(Deadline deadline, std::size_t handlers_max,

@@ -224,14 +224,14 @@ class LaneLoop {
   void cancel_and_close_everything() noexcept;
   /// Cancels everything and waits until the engines hold nothing, without a call of a handler.
   void end_engines(Deadline until) noexcept;
-  /// Waits once for engines that still hold operations.
-  void reap(Deadline deadline) noexcept;
 
   // -- for a leader of several lanes --------------------------------------------------------------
 
   /// The leader goes to sleep, in all its lanes at once: how long it may. end_wait() follows.
   [[nodiscard]] Deadline prepare_wait(Deadline deadline) noexcept;
   void end_wait() noexcept { sleep_.wake_up(); }
+  /// In between: sleeps in engines that have no descriptor to sleep by.
+  void wait_in_engines(Deadline deadline) noexcept;
   /// The wait of a leader with one lane: in its engine.
   void wait_alone(Deadline deadline) noexcept;
   [[nodiscard]] std::span<Processor* const> processors() const noexcept { return own_; }
@@ -325,6 +325,8 @@ class LaneLoop {
     return ending_.load(std::memory_order_acquire) != 0;
   }
   void drain_pinned() noexcept;
+  /// Waits once for engines that still hold operations.
+  void reap(Deadline deadline) noexcept;
   void let_go() noexcept;
   void its_thread_ends() noexcept;
 

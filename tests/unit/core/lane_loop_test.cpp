@@ -276,6 +276,43 @@ TEST_F(LaneLoopTest, a_cancel_comes_before_the_next_wait) {
   while (!lane_.completed.empty()) turn();
 }
 
+// A leader of several lanes has prepared its sleep in all of them, and waits in one engine.
+TEST_F(LaneLoopTest, a_cancel_comes_before_the_wait_of_a_leader_of_several_lanes) {
+  open();
+  ledger_->has_borrowed = true;
+  engine().cancel_answer = CancelAnswer::completed;
+  Handle& socket = handle();
+  prepare_read(one_, socket);
+  inside([&] { EXPECT_FALSE(start(*part_.processor, one_)); });
+  inside([&] {
+    static_cast<void>(loop_->prepare_wait(Deadline::immediately()));
+    loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
+    loop_->wait_in_engines(Deadline::immediately());
+    loop_->end_wait();
+  });
+  EXPECT_EQ(engine().cancelled_before_wait, 1);
+  while (!lane_.completed.empty()) turn();
+}
+
+// An engine that is unbound from its thread may continue what it had begun.
+TEST_F(LaneLoopTest, a_cancel_comes_before_an_engine_is_unbound) {
+  part_ = part(Mode::per_thread, 0, false);
+  engine().facts.leader_rule = LeaderRule::pinned;
+  open({&part_});
+  ledger_->has_borrowed = true;
+  engine().cancel_answer = CancelAnswer::completed;
+  engine().unpins = true;
+  Handle& socket = handle();
+  prepare_read(one_, socket);
+  inside([&] {
+    EXPECT_FALSE(start(*part_.processor, one_));
+    loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
+    EXPECT_TRUE(loop_->unpin());
+  });
+  EXPECT_EQ(engine().cancelled_before_unpin, 1);
+  while (!lane_.completed.empty()) turn();
+}
+
 TEST_F(LaneLoopTest, a_repeated_cancel_keeps_its_place) {
   open();
   engine().cancel_answer = CancelAnswer::completed;

@@ -39,6 +39,10 @@ class ObedientEngine final : public Engine {
     return cancel_answer;
   }
   void wait(OperationQueue&, Deadline) noexcept override { cancelled_before_wait = cancelled; }
+  bool unpin(OperationQueue&) noexcept override {
+    cancelled_before_unpin = cancelled;
+    return unpins;
+  }
   void interrupt() noexcept override { ++interrupted; }
 
   EngineInfo facts;
@@ -52,6 +56,8 @@ class ObedientEngine final : public Engine {
   int flushed = 0;
   int cancelled = 0;
   int cancelled_before_wait = 0;
+  bool unpins = false;
+  int cancelled_before_unpin = 0;
   int interrupted = 0;
   int records[16] = {};  // by handles
   void* record_of_last = nullptr;
