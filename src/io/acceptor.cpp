@@ -63,7 +63,10 @@ Result<std::vector<Acceptor>> Acceptor::listen_each_lane(Proactor& proactor,
     if (lane == 0) {
       // With port 0 the first acceptor gets a port, and the others use the same.
       const Result<Endpoint> found = acceptor->local_endpoint();
-      if (!found) return unexpected{found.error()};
+      if (!found) {
+        os::remove_path(system, endpoint.data(), endpoint.size());
+        return unexpected{found.error()};
+      }
       shared = *found;
     }
     acceptors.push_back(std::move(*acceptor));

@@ -1,9 +1,11 @@
 // Awaitables as values: named, returned, stored, moved, awaited twice; and the lifetime of the
 // objects that made them.
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stop_token>
@@ -14,12 +16,15 @@
 #include "baton/acceptor.hpp"
 #include "baton/connector.hpp"
 #include "baton/coro/cancellation.hpp"
+#include "baton/coro/run.hpp"
 #include "baton/coro/scope.hpp"
 #include "baton/coro/sleep.hpp"
 #include "baton/coro/task.hpp"
 #include "baton/stream_socket.hpp"
 #include "baton/timer.hpp"
+#include "os/system.hpp"
 #include "support/modes.hpp"
+#include "support/patience.hpp"
 
 namespace baton::test {
 namespace {
@@ -231,6 +236,39 @@ TEST_P(Awaitables, a_refused_wait_of_a_timer_disturbs_no_timer) {
     co_await scope.join();
     EXPECT_EQ(fired, count);
   }(proactor()));
+}
+
+// A system that calls during_start at the first watch of a descriptor.
+std::function<void()> during_start;
+const os::System& interfering_system() {
+  static const os::System table = [] {
+    os::System made = os::real_system();
+    made.epoll_ctl = [](int epoll, int operation, int fd, epoll_event* event) {
+      if (auto call = std::exchange(during_start, nullptr)) call();
+      return os::real_system().epoll_ctl(epoll, operation, fd, event);
+    };
+    return made;
+  }();
+  return table;
+}
+
+// After the starter has looked whether it is cancelled already, and before its start has returned.
+TEST(Cancellation, that_comes_during_the_start_is_not_lost) {
+  Config config = Config::parse("engine=emulated,wait=epoll,mode=shared", Config{}).value();
+  config.system = &interfering_system();
+  Proactor proactor{std::move(config)};
+  auto ends = StreamSocket::pair(proactor).value();
+  CancellationSource source{proactor};
+  const auto read = [](StreamSocket& from, CancellationSource& source) -> Task<std::error_code> {
+    char letter = 0;
+    during_start = [&source] { source.cancel(); };
+    const auto got = co_await from.read(MutableBuffer{&letter, 1})
+                         .cancel_with(source.token())
+                         .timeout(patience() / 2);
+    co_return got.error();
+  };
+  EXPECT_EQ(run_until_complete(proactor, read(ends.first, source)), std::errc::operation_canceled);
+  EXPECT_EQ(during_start, nullptr) << "there was a watch";
 }
 
 BATON_EVERY_MODE(Awaitables);

@@ -64,6 +64,7 @@ TEST(signal_interrupt, leaves_a_handler_of_the_program_alone) {
   auto opened = open_signal(SIGRTMIN + 4);
   ASSERT_FALSE(opened.has_value());
   EXPECT_NE(opened.error().reason.find(std::to_string(SIGRTMIN + 4)), std::string::npos);
+  EXPECT_EQ(opened.error().reason_code, ReasonCode::signal_taken);
   EXPECT_TRUE(handler.stands());
 }
 
@@ -109,7 +110,11 @@ TEST(signal_interrupt, says_so_when_none_is_free) {
 
 TEST(signal_interrupt, refuses_what_cannot_be_waited_with) {
   for (const int number : {SIGKILL, SIGSTOP, SIGSEGV, -1, 65, 1000}) {
-    EXPECT_FALSE(open_signal(number).has_value()) << number;
+    const auto refused = open_signal(number);
+    ASSERT_FALSE(refused.has_value()) << number;
+    const bool caught = number != SIGKILL && number != SIGSTOP;
+    EXPECT_EQ(refused.error().reason_code, caught ? ReasonCode::bad_value : ReasonCode::denied)
+        << number;
   }
 }
 

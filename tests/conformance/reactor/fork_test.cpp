@@ -36,12 +36,16 @@ bool comes_about(Reactor& loop, const std::function<bool()>& done) {
   return done();
 }
 
-/// The last descriptor of a signal that the system has given out.
+/// The last descriptor of a signal that the system has given out, with a number from this one on.
 int signal_descriptor = -1;
+int signal_descriptor_least = 0;
 os::System noting_system() {
   os::System system = os::real_system();
   system.signalfd = [](int fd, const sigset_t* set, int flags) {
-    return signal_descriptor = os::real_system().signalfd(fd, set, flags);
+    signal_descriptor = os::real_system().signalfd(fd, set, flags);
+    if (fd >= 0 || signal_descriptor_least == 0) return signal_descriptor;
+    const Fd low(signal_descriptor);
+    return signal_descriptor = ::fcntl(low.get(), F_DUPFD_CLOEXEC, signal_descriptor_least);
   };
   return system;
 }
@@ -103,6 +107,27 @@ TEST_P(reactor, a_child_forgets_notifications) {
     return comes_about(loop(), [&] { return told != 0; }) && told == 10;
   }));
   run_until([&] { return told == 3; });
+}
+
+// Those of registrations, too.
+TEST_P(reactor, a_child_forgets_notifications_of_registrations) {
+  struct Told final : Reader {
+    int rooms = 0;
+    Next on_output(NativeHandle) override { return ++rooms, Next::keep; }
+  };
+  const SocketPair pair;
+  auto& told = make<Told>();
+  const auto key = loop().add(pair.ours.get(), Interest::in, told);
+  ASSERT_TRUE(key.has_value());
+  ASSERT_FALSE(loop().notify(*key, Interest::out));
+  EXPECT_TRUE(child_says_yes([&] {
+    if (!loop().reopen()) return false;
+    pair.make_readable();
+    // With real-time signals one open file has one owner, and that may be the parent's thread.
+    const auto done = [&] { return told.calls == 1 || told.closed == 1; };
+    return comes_about(loop(), done) && told.rooms == 0;
+  }));
+  run_until([&] { return told.rooms == 1; });
 }
 
 TEST_P(reactor, a_child_may_destroy_it) {
@@ -221,6 +246,28 @@ TEST_P(reactor, a_child_hears_of_signals_whose_descriptors_it_lacks) {
       return !taken || ::read(number, &byte, 1) == 1;
     })) << taken;
   }
+  replace({});  // before its system goes
+}
+
+// The number of the parent's descriptor is free in the child, for another file.
+TEST_P(reactor, a_child_may_reuse_the_number_of_a_signals_descriptor) {
+  ASSERT_FALSE(SignalSet::block({SIGUSR1}));
+  const os::System system = noting_system();
+  signal_descriptor_least = 200;
+  replace({.system = &system});
+  const SocketPair pair;
+  auto& reader = make<Reader>();
+  ASSERT_FALSE(loop().add_signal(SIGUSR1, [](int) { return Next::keep; }));
+  const int number = signal_descriptor;
+  ASSERT_GE(number, 200);
+  signal_descriptor_least = 0;
+  EXPECT_TRUE(child_says_yes([&] {
+    if (!loop().reopen() || signal_descriptor == number) return false;
+    if (::dup2(pair.ours.get(), number) != number) return false;
+    if (!loop().add(number, Interest::in, reader)) return false;
+    pair.make_readable();
+    return comes_about(loop(), [&] { return reader.calls == 1; });
+  }));
   replace({});  // before its system goes
 }
 

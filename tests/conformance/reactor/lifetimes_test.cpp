@@ -245,25 +245,30 @@ TEST(reactor_removal, of_a_signal_that_cannot_be_watched_any_more_is_told) {
       watches_fail = true;
       return ++calls, Next::keep;
     }
-  } ends;
+  };
   ASSERT_FALSE(SignalSet::block({SIGUSR1}));
-  ReactorConfig config;
-  config.wait = "epoll";
-  config.system = &failing_watches();
-  config.tuning.suspension = ReactorTuning::Suspension::eager;
-  auto opened = Reactor::open(config);
-  ASSERT_TRUE(opened.has_value()) << opened.error().reason;
-  Reactor& loop = **opened;
-  ASSERT_FALSE(loop.add_signal(SIGUSR1, ends));
-  ASSERT_EQ(::raise(SIGUSR1), 0);
-  for (int i = 0; i < 100 && ends.closed == 0; ++i) {
-    static_cast<void>(loop.handle_events(Deadline::immediately()));
+  using Resumption = ReactorTuning::Resumption;
+  for (const Resumption resumption : {Resumption::late, Resumption::immediate}) {
+    Ends ends;
+    ReactorConfig config;
+    config.wait = "epoll";
+    config.system = &failing_watches();
+    config.tuning.suspension = ReactorTuning::Suspension::eager;
+    config.tuning.resumption = resumption;
+    auto opened = Reactor::open(config);
+    ASSERT_TRUE(opened.has_value()) << opened.error().reason;
+    Reactor& loop = **opened;
+    ASSERT_FALSE(loop.add_signal(SIGUSR1, ends));
+    ASSERT_EQ(::raise(SIGUSR1), 0);
+    for (int i = 0; i < 100 && ends.closed == 0; ++i) {
+      static_cast<void>(loop.handle_events(Deadline::immediately()));
+    }
+    watches_fail = false;
+    EXPECT_EQ(ends.calls, 1);
+    EXPECT_EQ(ends.closed, 1);
+    EXPECT_EQ(ends.why, std::errc::not_enough_memory);
+    EXPECT_EQ(loop.remove_signal(SIGUSR1), std::errc::no_such_file_or_directory);
   }
-  watches_fail = false;
-  EXPECT_EQ(ends.calls, 1);
-  EXPECT_EQ(ends.closed, 1);
-  EXPECT_EQ(ends.why, std::errc::not_enough_memory);
-  EXPECT_EQ(loop.remove_signal(SIGUSR1), std::errc::no_such_file_or_directory);
 }
 
 TEST_P(reactor, removal_waits_for_a_call_in_another_thread) {

@@ -72,6 +72,7 @@ TEST_P(reactor, takes_what_it_needs_from_a_proactors_configuration) {
   EXPECT_EQ(ReactorConfig::from(Config{}).wait, "auto");
   Config base;
   base.handles_max = 5;
+  base.understudy_look_us = 77;
   const auto config = Config::parse("wait_signal=40,interrupt_signal=41,wait=" + GetParam(), base);
   ASSERT_TRUE(config.has_value()) << config.error().reason;
   const ReactorConfig made = ReactorConfig::from(*config);
@@ -79,6 +80,7 @@ TEST_P(reactor, takes_what_it_needs_from_a_proactors_configuration) {
   EXPECT_EQ(made.wait_signal, 40);
   EXPECT_EQ(made.interrupt_signal, 41);
   EXPECT_EQ(made.handles_max, 5U);
+  EXPECT_EQ(made.understudy_look_us, 77U);
 }
 
 // A strategy that is not available is replaced, which is reported.

@@ -84,6 +84,14 @@ TEST(SameWords, OneOfSeveralProcessors) {
                {"no processor 2", "valid: 0 to 1"});
 }
 
+TEST(SameWords, OneSettingRenewsTheNotes) {
+  constexpr const char* note = "note: threads=4 is not used: it is for mode per_thread";
+  const Config unused = config::set_named("threads", "4", Config{}, "--threads").value();
+  EXPECT_TRUE(has_source(unused, note)) << account(unused);
+  const Config used = config::set_named("mode", "per_thread", unused, "--mode").value();
+  EXPECT_FALSE(has_source(used, note)) << account(used);
+}
+
 TEST(SameWords, ByteOrderMarkIsRefused) {
   EXPECT_EQ(words_of(Config::parse("\xEF\xBB\xBF"
                                    "mode=shared",
@@ -97,7 +105,7 @@ TEST(SameWords, ByteOrderMarkIsRefused) {
 
 TEST(SameWords, ReferenceToNoCharacterCutsNoValue) {
   for (const char* reference : {"&#0;", "&#x0;", "&#00;", "&#4294967296;", "&#x100000000;",
-                                "&#1114112;", "&#99999999999999999999;"}) {
+                                "&#1114112;", "&#x110000;", "&#99999999999999999999;"}) {
     const std::string document =
         "<baton><processor engine=\"emulated" + std::string(reference) + "x\"/></baton>";
     expect_words(reason_of(Config::parse_xml(document, Config{})), {"reference to no character"});
@@ -137,6 +145,7 @@ TEST(SameWords, SettingOfAnotherEngineHasANote) {
   EXPECT_TRUE(noted("engine=emulated,chaos_error=5", "chaos_error=5"));
   EXPECT_FALSE(noted("ring_entries=64", "ring_entries"));  // "auto" may be io_uring
   EXPECT_FALSE(noted("engine=emulated,wait=rt_signals,wait_signal=40", "wait_signal"));
+  EXPECT_FALSE(noted("engine=chaos,inner=io_uring,ring_entries=64", "ring_entries"));
 }
 
 TEST(SameWords, FileIsRegular) {

@@ -20,7 +20,11 @@ TEST(ConfigValidate, LooksAtEveryValueThatCodeMaySet) {
   };
   expect_words(reason([](Config&, ProcessorConfig& p) { p.engine = "uring"; }),
                {"processor 0", "engine=\"uring\"", "io_uring"});
-  expect_words(reason([](Config&, ProcessorConfig& p) { p.wait = ""; }), {"empty", "auto"});
+  for (std::string ProcessorConfig::* const name :
+       {&ProcessorConfig::engine, &ProcessorConfig::wait, &ProcessorConfig::interrupt,
+        &ProcessorConfig::profile, &ProcessorConfig::notify, &ProcessorConfig::inner}) {
+    expect_words(reason([name](Config&, ProcessorConfig& p) { p.*name = ""; }), {"empty", "auto"});
+  }
   expect_words(reason([](Config&, ProcessorConfig& p) { p.mode = static_cast<Mode>(9); }),
                {"mode", "unknown", "per_thread"});
   expect_words(reason([](Config&, ProcessorConfig& p) { p.threads = 1'000; }), {"threads", "256"});
@@ -55,6 +59,8 @@ TEST(ConfigNotes, ASettingWithoutEffectIsANoteAndNoError) {
   EXPECT_TRUE(
       has_source(config, "note: started_max=10 is never reached: operations_max=5 comes first"))
       << account(config);
+  const Config reached = parse_ok("started_max=5,operations_max=5");
+  EXPECT_EQ(account(reached).find("never reached"), std::string::npos) << account(reached);
 }
 
 TEST(ConfigNotes, OperationsWithoutAProcessorAndProcessorsWithoutOperations) {

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <thread>
 
 #include "baton/log.hpp"
 #include "baton/reactor.hpp"
@@ -151,8 +152,20 @@ TEST(demux_open, a_wait_that_needs_one_thread_gets_it_or_says_so) {
   EXPECT_TRUE(open({.wait = "fake_pinned", .one_thread_waits = true}).has_value());
 }
 
-// When no descriptor below FD_SETSIZE is left, an interrupt strategy without a descriptor still
-// works.
+TEST(demux_open, a_reactor_whose_wait_stays_in_one_thread_refuses_others) {
+  add_fake_strategies();
+  ReactorConfig config;
+  config.wait = "fake_pinned";
+  const auto opened = Reactor::open(config);
+  ASSERT_TRUE(opened.has_value()) << opened.error().reason;
+  Reactor& reactor = **opened;
+  ASSERT_TRUE(reactor.handle_events(Deadline::immediately()).has_value());
+  std::thread([&] {
+    EXPECT_EQ(reactor.handle_events(Deadline::immediately()).error(), errc::wrong_thread);
+  }).join();
+  EXPECT_TRUE(reactor.handle_events(Deadline::immediately()).has_value());
+}
+
 // The thread of the parent that has to wait does not exist in the child.
 TEST(demux_open, a_reactor_in_a_child_of_fork_waits_in_another_thread) {
   add_fake_strategies();
@@ -172,6 +185,8 @@ TEST(demux_open, a_reactor_in_a_child_of_fork_waits_in_another_thread) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+// When no descriptor below FD_SETSIZE is left, an interrupt strategy without a descriptor still
+// works.
 TEST(demux_open, select_among_high_numbers_is_interrupted_by_signal) {
   add_fake_strategies();
   if (!allow_descriptors(1200)) GTEST_SKIP() << "RLIMIT_NOFILE";
@@ -217,6 +232,21 @@ TEST(demux_cost, a_registration_stands) {
   EXPECT_EQ(system_calls().epoll_ctl, 4U) << "nothing to drop";
   demux->detach(5);
   EXPECT_EQ(system_calls().epoll_ctl, 5U);
+}
+
+// A watch that covers more than the one that stands adds the rest.
+TEST(demux_cost, a_watch_of_more_adds_what_is_missing) {
+  const SocketPair pair;
+  script() = {};
+  auto demux = opened("scripted");
+  ASSERT_FALSE(demux->attach(5, pair.ours.get()));
+  for (const Interest interest : {Interest::in, Interest::both}) {
+    EXPECT_EQ(watch(*demux, 5, interest), Watch::armed);
+  }
+  ASSERT_EQ(script().calls.size(), 2U);
+  EXPECT_EQ(script().calls[1].verb, 'm');
+  EXPECT_EQ(script().calls[1].interest, Interest::both);
+  demux->detach(5);
 }
 
 TEST(demux_cost, never_watched_never_registered) {
@@ -411,8 +441,9 @@ TEST(demux_failure, a_direction_that_cannot_be_armed_again_is_not_forgotten) {
 }
 
 TEST(demux_failure, a_failed_wait_is_no_report_and_counted) {
+  Lines log;
   script() = {};
-  auto demux = *open({.system = &counting_system(), .wait = "scripted", .one_thread_waits = true});
+  auto demux = *open({.log = &log, .wait = "scripted", .one_thread_waits = true});
   script().wait_answer = std::make_error_code(std::errc::not_enough_memory);
   for (unsigned i = 1; i <= 3; ++i) {
     system_calls().clear();
@@ -421,7 +452,47 @@ TEST(demux_failure, a_failed_wait_is_no_report_and_counted) {
     EXPECT_EQ(system_calls().waits, 1U) << "a pause, so that a lasting failure costs no CPU";
   }
   EXPECT_FALSE(demux->broken()) << "it may be mended";
+  EXPECT_EQ(log.text,
+            "waiting by scripted fails: Cannot allocate memory; it is tried again after a pause\n")
+      << "one line, however long it lasts";
   script() = {};
+}
+
+// The program has closed the descriptor of the strategy. Its number is free, or names another file.
+TEST(demux_failure, a_wait_without_its_descriptor_is_broken) {
+  static int answer;
+  os::System system = os::real_system();
+  system.epoll_pwait = [](int, epoll_event*, int, int, const sigset_t*) {
+    errno = answer;
+    return -1;
+  };
+  system.ppoll = [](pollfd*, nfds_t, const timespec*, const sigset_t*) { return 0; };
+  for (const auto& [error, broken] : {std::pair{ENOMEM, false}, {EBADF, true}, {EINVAL, true}}) {
+    answer = error;
+    auto demux = *Demultiplexer::open({.system = &system, .wait = "epoll"});
+    EXPECT_TRUE(wait(*demux).empty());
+    EXPECT_EQ(static_cast<bool>(demux->broken()), broken) << error;
+  }
+}
+
+// No descriptor ends the pause, so an interrupt has to come as a signal.
+TEST(demux_failure, a_signal_may_interrupt_the_pause) {
+  static std::vector<bool> let_in;
+  os::System system = os::real_system();
+  system.epoll_pwait = [](int, epoll_event*, int, int, const sigset_t*) {
+    errno = ENOMEM;
+    return -1;
+  };
+  system.ppoll = [](pollfd*, nfds_t, const timespec*, const sigset_t* mask) {
+    let_in.push_back(mask != nullptr);
+    return 0;
+  };
+  let_in.clear();
+  for (const char* interrupt : {"signal", "eventfd"}) {
+    auto demux = *Demultiplexer::open({.system = &system, .wait = "epoll", .interrupt = interrupt});
+    EXPECT_TRUE(wait(*demux).empty());
+  }
+  EXPECT_EQ(let_in, (std::vector{true, false}));
 }
 
 // The pause lasts as long as the wait at most: a millisecond, then longer ones.
@@ -554,6 +625,57 @@ TEST_F(demux_edge, an_unwanted_report_is_not_lost) {
   EXPECT_EQ(watch(*demux_, 5, Interest::in), Watch::try_now);
 }
 
+// What cannot be asked may be ready.
+TEST_F(demux_edge, readiness_that_cannot_be_asked_is_not_lost) {
+  os::System system = os::real_system();
+  system.ppoll = [](pollfd*, nfds_t, const timespec*, const sigset_t*) {
+    errno = ENOMEM;
+    return -1;
+  };
+  const SocketPair other;
+  auto demux = *Demultiplexer::open({.system = &system, .wait = "fake_edge"});
+  ASSERT_FALSE(demux->attach(6, other.ours.get()));
+  EXPECT_EQ(watch(*demux, 6, Interest::in), Watch::try_now);
+  demux->detach(6);
+}
+
+// A hang-up alone: no input, no room. It is told to those that wait for urgent data, too.
+TEST_F(demux_edge, a_hang_up_before_the_watch_is_not_lost) {
+  for (const Interest interest : {Interest::in, Interest::urgent}) {
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+    const Fd reader(ends[0]);
+    ::close(ends[1]);
+    ASSERT_FALSE(demux_->attach(6, reader.get()));
+    EXPECT_EQ(watch(*demux_, 6, interest), Watch::try_now);
+    demux_->detach(6);
+  }
+}
+
+TEST_F(demux_edge, a_hang_up_is_told_to_those_that_wait_for_urgent_data) {
+  SocketPair other;
+  ASSERT_FALSE(demux_->attach(6, other.ours.get()));
+  EXPECT_EQ(watch(*demux_, 6, Interest::urgent), Watch::armed);
+  EXPECT_TRUE(wait(*demux_).empty());
+  other.peer.close();
+  const auto reports = wait_long(*demux_);
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].ready, Interest::urgent);
+  demux_->detach(6);
+}
+
+// The owner of a descriptor may close it before the next watch. Then no edge will come.
+TEST_F(demux_edge, a_descriptor_that_was_closed_is_tried) {
+  SocketPair other;
+  other.make_readable();
+  ASSERT_FALSE(demux_->attach(6, other.ours.get(), Ownership::borrowed));
+  EXPECT_EQ(watch(*demux_, 6, Interest::in), Watch::try_now);
+  demux_->drop(6, Interest::in);
+  other.ours.close();
+  EXPECT_EQ(watch(*demux_, 6, Interest::in), Watch::try_now);
+  demux_->detach(6);
+}
+
 // A client that does not read to the end gets another report, because the edge will not repeat.
 TEST_F(demux_edge, unread_bytes_are_not_lost) {
   for (int i = 0; i < 5; ++i) pair_.make_readable();
@@ -623,6 +745,20 @@ TEST(demux_one_shot, the_other_direction_stays_armed) {
   reports = wait_long(*demux);
   ASSERT_EQ(reports.size(), 1U);
   EXPECT_EQ(reports[0].ready, Interest::in);
+  demux->detach(5);
+}
+
+// The report has disarmed it, and it is registered still.
+TEST(demux_one_shot, a_reported_descriptor_that_is_dropped_is_not_registered) {
+  const SocketPair pair;
+  script() = {.trigger = Trigger::one_shot};
+  auto demux = opened("scripted");
+  ASSERT_FALSE(demux->attach(5, pair.ours.get()));
+  EXPECT_EQ(watch(*demux, 5, Interest::in), Watch::armed);
+  script().reports = {{script().calls.back().token, Interest::in}};
+  ASSERT_EQ(wait(*demux).size(), 1U);
+  demux->drop(5, Interest::in);
+  EXPECT_EQ(script().calls.back().verb, 'r');
   demux->detach(5);
 }
 

@@ -134,6 +134,20 @@ TEST(rt_signals_own, a_descriptor_that_is_closed_is_an_error) {
   EXPECT_EQ(count.error(), std::errc::bad_file_descriptor);
 }
 
+// The set of files that send no signals is a descriptor of the strategy, too.
+TEST(rt_signals_own, a_set_of_silent_files_that_is_closed_is_an_error) {
+  const auto strategy = opened();
+  const Fd silent(::eventfd(0, EFD_CLOEXEC));
+  const int number = ::dup(STDERR_FILENO);  // the set has it
+  ASSERT_EQ(::close(number), 0);
+  EXPECT_FALSE(strategy->add(silent.get(), Interest::in, token_of(1)));
+  ASSERT_EQ(::close(number), 0);
+  std::vector<Report> reports(1);
+  const auto count = strategy->wait(reports, at_last(), nullptr);
+  ASSERT_FALSE(count.has_value());
+  EXPECT_EQ(count.error(), std::errc::bad_file_descriptor);
+}
+
 // -- the queue is full ----------------------------------------------------------------------------
 
 constexpr std::uint32_t many = 1000;
@@ -488,6 +502,10 @@ TEST(rt_signals_room, of_a_removed_descriptor_is_forgotten) {
   const auto strategy = opened({.system = &system});
   const SocketPair pair;
   ASSERT_FALSE(strategy->add(pair.ours.get(), Interest::out, token_of(1)));
+  EXPECT_EQ(watched, 1);
+  EXPECT_FALSE(strategy->modify(pair.ours.get(), Interest::in, token_of(1)));
+  EXPECT_EQ(watched, 0);
+  EXPECT_FALSE(strategy->modify(pair.ours.get(), Interest::both, token_of(1)));
   EXPECT_EQ(watched, 1);
   EXPECT_FALSE(strategy->remove(pair.ours.get()));
   EXPECT_EQ(watched, 0);

@@ -347,6 +347,13 @@ TEST_F(Forms, what_is_no_connect_gives_no_socket) {
   while (operation.is_pending()) proactor_.run_one();
   EXPECT_EQ(Connector::take(proactor_, operation).error(), errc::handle_closed) << "a read";
   EXPECT_EQ(operation.handle(), right_.handle());
+  auto acceptor = Acceptor::listen(proactor_, Endpoint::loopback(0)).value();
+  Endpoint where = acceptor.local_endpoint().value();
+  Connector connector{proactor_};
+  ASSERT_FALSE(connector.connect(operation, where, [](Operation&) {}));
+  EXPECT_EQ(connector.take(operation).error(), errc::handle_closed) << "it is pending";
+  while (operation.is_pending()) proactor_.run_one();
+  EXPECT_TRUE(connector.take(operation));
 }
 
 TEST_F(Forms, what_is_no_pooled_read_gives_no_block) {

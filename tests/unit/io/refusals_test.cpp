@@ -239,6 +239,10 @@ TEST_F(Refusals, of_no_flag_of_a_file) {
   EXPECT_EQ(flags_of(FileFlags::read | FileFlags::append), O_RDWR | O_APPEND);
   EXPECT_EQ(flags_of(FileFlags::read_write | FileFlags::sync), O_RDWR | O_SYNC);
   EXPECT_EQ(flags_of(FileFlags::read_write | FileFlags::data_sync), O_RDWR | O_DSYNC);
+  ASSERT_EQ(::truncate(path.c_str(), 5), 0);
+  EXPECT_EQ(File::open(proactor_, path, FileFlags::write).value().size().value(), 5U);
+  const auto emptied = File::open(proactor_, path, FileFlags::write | FileFlags::truncate);
+  EXPECT_EQ(emptied.value().size().value(), 0U);
   std::remove(path.c_str());
 }
 
@@ -489,6 +493,11 @@ TEST_F(Refusals, of_a_unix_socket_leave_no_path) {
   Proactor two{std::move(lanes)};
   EXPECT_EQ(error_of(Acceptor::listen_each_lane(two, endpoint)), std::errc::address_in_use);
   EXPECT_FALSE(is_there());
+  refused.getsockname = true;
+  EXPECT_EQ(error_of(Acceptor::listen_each_lane(two, endpoint)),
+            std::errc::operation_not_permitted);
+  EXPECT_FALSE(is_there());
+  refused.getsockname = false;
   // The path of another socket stays.
   const auto listening = Acceptor::listen(proactor_, endpoint);
   ASSERT_TRUE(listening);

@@ -2,6 +2,7 @@
 #include "baton/strand.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -22,6 +23,7 @@ namespace {
 class Runner final : public HandlerRunner {
  public:
   using HandlerRunner::HandlerRunner;
+  using HandlerRunner::overtake_in_a_strand;
   void requeue(Lane&, Operation&) noexcept override {}
   void brought_back(Operation&) noexcept override {}
   void lane_is_quiet(Lane&) noexcept override {}
@@ -33,7 +35,9 @@ class StrandByHand : public testing::Test {
  protected:
   StrandByHand() {
     for (Operation& each : operations_) OperationAccess::runner(each) = &runner_;
-    OperationAccess::runner(foreign_) = &other_runner_;
+    for (Operation* const each : {&foreign_, &foreign_behind_}) {
+      OperationAccess::runner(*each) = &other_runner_;
+    }
   }
 
   Proactor proactor_;
@@ -42,6 +46,7 @@ class StrandByHand : public testing::Test {
   Runner other_runner_{ledger_};
   std::array<Operation, 4> operations_;
   Operation foreign_;
+  Operation foreign_behind_;
 };
 
 TEST_F(StrandByHand, one_at_a_time_in_order_of_arrival) {
@@ -103,6 +108,40 @@ TEST_F(StrandByHand, one_overtakes_another_proactors_that_has_not_come) {
   ASSERT_EQ(strand.leave(), &operations_[0]);
   ASSERT_TRUE(strand.enter(operations_[0]));
   EXPECT_EQ(strand.leave(), nullptr);
+  // None waits any more: the runners would look for a strand in each that does.
+  runner_.overtake_in_a_strand();
+  other_runner_.overtake_in_a_strand();
+}
+
+// One place keeps the turn of the first. A second overtaken one would be lost.
+TEST_F(StrandByHand, one_that_has_overtaken_is_not_overtaken) {
+  Strand strand{proactor_};
+  ASSERT_TRUE(strand.enter(operations_[0]));
+  for (Operation* const each : {&foreign_, &operations_[1], &foreign_behind_}) {
+    EXPECT_FALSE(strand.enter(*each));
+  }
+  ASSERT_EQ(strand.leave(), &foreign_);
+  ASSERT_EQ(strand.overtake(runner_), &operations_[1]);
+  EXPECT_EQ(strand.overtake(other_runner_), nullptr);
+  ASSERT_TRUE(strand.enter(operations_[1]));
+  EXPECT_EQ(strand.leave(), nullptr) << "the turn of the first, which comes by itself";
+  ASSERT_TRUE(strand.enter(foreign_));
+  ASSERT_EQ(strand.leave(), &foreign_behind_);
+  ASSERT_TRUE(strand.enter(foreign_behind_));
+  EXPECT_EQ(strand.leave(), nullptr);
+}
+
+// A handler runs in another thread, and one waits behind it.
+TEST_F(StrandByHand, one_that_is_destroyed_with_a_queue_ends_the_program_with_the_advice) {
+  const auto destroy = [this] {
+    Strand strand{proactor_};
+    std::thread([&] {
+      EXPECT_TRUE(strand.enter(operations_[0]));
+      EXPECT_FALSE(strand.enter(operations_[1]));
+    }).join();
+    ::alarm(60);  // else it would wait for the handler for ever
+  };
+  EXPECT_DEATH(destroy(), "a strand was .*FinishAtEnd");
 }
 
 class StrandUnderLoad : public WithProactor {};

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <functional>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -80,6 +81,60 @@ TEST(reactor_turns, a_wait_that_can_never_succeed_ends_run_in_every_thread) {
   EXPECT_EQ(refused, 3);
   EXPECT_EQ(reactor.handle_events().error(), std::errc::bad_file_descriptor);
   gone = false;
+}
+
+/// Runs in the leader's wait: before the system is asked, and after it has answered.
+std::function<void()> before_answer = [] {};
+std::function<void()> after_answer = [] {};
+
+const os::System& changing_system() {
+  static const os::System table = [] {
+    os::System made = os::real_system();
+    made.epoll_pwait = [](int epoll, epoll_event* events, int count, int timeout,
+                          const sigset_t* mask) {
+      before_answer();
+      const int found = os::real_system().epoll_pwait(epoll, events, count, timeout, mask);
+      after_answer();
+      return found;
+    };
+    return made;
+  }();
+  return table;
+}
+
+TEST(reactor_turns, a_report_of_a_removed_registration_is_stale_and_counted) {
+  ReactorConfig config;
+  config.wait = "epoll";
+  config.system = &changing_system();
+  auto opened = Reactor::open(config);
+  ASSERT_TRUE(opened) << opened.error().reason;
+  Reactor& reactor = **opened;
+  const SocketPair pair;
+  pair.make_readable();
+  int calls = 0;
+  const auto key = reactor.add(pair.ours.get(), Interest::in,
+                               [&](NativeHandle, Interest) { return ++calls, Next::keep; });
+  ASSERT_TRUE(key);
+  after_answer = [&] { EXPECT_EQ(reactor.remove(*key), Reactor::Removal::done); };
+  EXPECT_EQ(reactor.handle_events(Deadline::immediately()).value_or(1), 0U);
+  after_answer = [] {};
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(reactor.statistics().stale_reports, 1U);
+}
+
+TEST(reactor_turns, an_interrupt_of_a_wait_is_counted) {
+  ReactorConfig config;
+  config.wait = "epoll";
+  config.system = &changing_system();
+  auto opened = Reactor::open(config);
+  ASSERT_TRUE(opened) << opened.error().reason;
+  Reactor& reactor = **opened;
+  int ran = 0;
+  before_answer = [&] { EXPECT_FALSE(reactor.notify([&] { ++ran; })); };
+  EXPECT_EQ(reactor.handle_events(at_last()).value_or(0), 1U);
+  before_answer = [] {};
+  EXPECT_EQ(ran, 1);
+  EXPECT_EQ(reactor.statistics().interrupts, 1U);
 }
 
 // The leader may have the reports of others in hand, and no processor to run on.
