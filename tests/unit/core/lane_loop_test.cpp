@@ -149,6 +149,15 @@ class LaneLoopTest : public testing::Test {
     });
     while (!lane_.completed.empty()) turn();
   }
+  /// The engine has a read of it, which a cancel completes.
+  Handle& begin_read_of_borrowed() {
+    ledger_->has_borrowed = true;
+    engine().cancel_answer = CancelAnswer::completed;
+    Handle& socket = handle();
+    prepare_read(one_, socket);
+    inside([&] { EXPECT_FALSE(start(*part_.processor, one_)); });
+    return socket;
+  }
   [[nodiscard]] ObedientEngine& engine() const { return *part_.engine; }
 
   Part part_;
@@ -263,11 +272,7 @@ TEST_F(LaneLoopTest, a_close_ends_earlier_mail_and_refuses_later_mail) {
 // The thread that has asked may close a borrowed descriptor: the engine must not use it again.
 TEST_F(LaneLoopTest, a_cancel_comes_before_the_next_wait) {
   open();
-  ledger_->has_borrowed = true;
-  engine().cancel_answer = CancelAnswer::completed;
-  Handle& socket = handle();
-  prepare_read(one_, socket);
-  inside([&] { EXPECT_FALSE(start(*part_.processor, one_)); });
+  Handle& socket = begin_read_of_borrowed();
   inside([&] {
     loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
     loop_->wait_alone(Deadline::immediately());
@@ -279,11 +284,7 @@ TEST_F(LaneLoopTest, a_cancel_comes_before_the_next_wait) {
 // A leader of several lanes has prepared its sleep in all of them, and waits in one engine.
 TEST_F(LaneLoopTest, a_cancel_comes_before_the_wait_of_a_leader_of_several_lanes) {
   open();
-  ledger_->has_borrowed = true;
-  engine().cancel_answer = CancelAnswer::completed;
-  Handle& socket = handle();
-  prepare_read(one_, socket);
-  inside([&] { EXPECT_FALSE(start(*part_.processor, one_)); });
+  Handle& socket = begin_read_of_borrowed();
   inside([&] {
     static_cast<void>(loop_->prepare_wait(Deadline::immediately()));
     loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
@@ -299,13 +300,9 @@ TEST_F(LaneLoopTest, a_cancel_comes_before_an_engine_is_unbound) {
   part_ = part(Mode::per_thread, 0, false);
   engine().facts.leader_rule = LeaderRule::pinned;
   open({&part_});
-  ledger_->has_borrowed = true;
-  engine().cancel_answer = CancelAnswer::completed;
   engine().unpins = true;
-  Handle& socket = handle();
-  prepare_read(one_, socket);
+  Handle& socket = begin_read_of_borrowed();
   inside([&] {
-    EXPECT_FALSE(start(*part_.processor, one_));
     loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
     EXPECT_TRUE(loop_->unpin());
   });

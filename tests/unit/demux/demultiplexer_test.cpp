@@ -152,11 +152,15 @@ TEST(demux_open, a_wait_that_needs_one_thread_gets_it_or_says_so) {
   EXPECT_TRUE(open({.wait = "fake_pinned", .one_thread_waits = true}).has_value());
 }
 
-TEST(demux_open, a_reactor_whose_wait_stays_in_one_thread_refuses_others) {
+Result<std::unique_ptr<Reactor>, Failure> reactor_that_waits_in_one_thread() {
   add_fake_strategies();
   ReactorConfig config;
   config.wait = "fake_pinned";
-  const auto opened = Reactor::open(config);
+  return Reactor::open(config);
+}
+
+TEST(demux_open, a_reactor_whose_wait_stays_in_one_thread_refuses_others) {
+  const auto opened = reactor_that_waits_in_one_thread();
   ASSERT_TRUE(opened.has_value()) << opened.error().reason;
   Reactor& reactor = **opened;
   ASSERT_TRUE(reactor.handle_events(Deadline::immediately()).has_value());
@@ -168,10 +172,7 @@ TEST(demux_open, a_reactor_whose_wait_stays_in_one_thread_refuses_others) {
 
 // The thread of the parent that has to wait does not exist in the child.
 TEST(demux_open, a_reactor_in_a_child_of_fork_waits_in_another_thread) {
-  add_fake_strategies();
-  ReactorConfig config;
-  config.wait = "fake_pinned";
-  const auto opened = Reactor::open(config);
+  const auto opened = reactor_that_waits_in_one_thread();
   ASSERT_TRUE(opened.has_value()) << opened.error().reason;
   Reactor& reactor = **opened;
   ASSERT_TRUE(reactor.handle_events(Deadline::immediately()).has_value());

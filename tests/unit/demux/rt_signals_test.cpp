@@ -120,18 +120,23 @@ std::set<int> blocked_here() {
   return numbers;
 }
 
+/// The strategy watches a file that sends no signals, and loses this number.
+void expect_error_without(WaitStrategy& strategy, const Fd& silent, int number) {
+  EXPECT_FALSE(strategy.add(silent.get(), Interest::in, token_of(1)));
+  ASSERT_EQ(::close(number), 0);
+  std::vector<Report> reports(1);
+  const auto count = strategy.wait(reports, at_last(), nullptr);
+  ASSERT_FALSE(count.has_value());
+  EXPECT_EQ(count.error(), std::errc::bad_file_descriptor);
+}
+
 // The program has closed a descriptor of the strategy: that is an error, not an empty report.
 TEST(rt_signals_own, a_descriptor_that_is_closed_is_an_error) {
   const int number = ::dup(STDERR_FILENO);  // the next one has it
   ASSERT_EQ(::close(number), 0);
   const auto strategy = opened();
   const Fd silent(::eventfd(0, EFD_CLOEXEC));
-  EXPECT_FALSE(strategy->add(silent.get(), Interest::in, token_of(1)));
-  ASSERT_EQ(::close(number), 0);
-  std::vector<Report> reports(1);
-  const auto count = strategy->wait(reports, at_last(), nullptr);
-  ASSERT_FALSE(count.has_value());
-  EXPECT_EQ(count.error(), std::errc::bad_file_descriptor);
+  expect_error_without(*strategy, silent, number);
 }
 
 // The set of files that send no signals is a descriptor of the strategy, too.
@@ -140,12 +145,7 @@ TEST(rt_signals_own, a_set_of_silent_files_that_is_closed_is_an_error) {
   const Fd silent(::eventfd(0, EFD_CLOEXEC));
   const int number = ::dup(STDERR_FILENO);  // the set has it
   ASSERT_EQ(::close(number), 0);
-  EXPECT_FALSE(strategy->add(silent.get(), Interest::in, token_of(1)));
-  ASSERT_EQ(::close(number), 0);
-  std::vector<Report> reports(1);
-  const auto count = strategy->wait(reports, at_last(), nullptr);
-  ASSERT_FALSE(count.has_value());
-  EXPECT_EQ(count.error(), std::errc::bad_file_descriptor);
+  expect_error_without(*strategy, silent, number);
 }
 
 // -- the queue is full ----------------------------------------------------------------------------

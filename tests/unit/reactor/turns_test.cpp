@@ -60,11 +60,16 @@ const os::System& losing_system() {
   return table;
 }
 
-TEST(reactor_turns, a_wait_that_can_never_succeed_ends_run_in_every_thread) {
+/// Waits by epoll of this system.
+Result<std::unique_ptr<Reactor>, Failure> opened_over(const os::System& system) {
   ReactorConfig config;
   config.wait = "epoll";
-  config.system = &losing_system();
-  auto opened = Reactor::open(config);
+  config.system = &system;
+  return Reactor::open(config);
+}
+
+TEST(reactor_turns, a_wait_that_can_never_succeed_ends_run_in_every_thread) {
+  auto opened = opened_over(losing_system());
   ASSERT_TRUE(opened) << opened.error().reason;
   Reactor& reactor = **opened;
   EXPECT_EQ(reactor.handle_events(Deadline::immediately()).value_or(1), 0U);
@@ -103,10 +108,7 @@ const os::System& changing_system() {
 }
 
 TEST(reactor_turns, a_report_of_a_removed_registration_is_stale_and_counted) {
-  ReactorConfig config;
-  config.wait = "epoll";
-  config.system = &changing_system();
-  auto opened = Reactor::open(config);
+  auto opened = opened_over(changing_system());
   ASSERT_TRUE(opened) << opened.error().reason;
   Reactor& reactor = **opened;
   const SocketPair pair;
@@ -123,10 +125,7 @@ TEST(reactor_turns, a_report_of_a_removed_registration_is_stale_and_counted) {
 }
 
 TEST(reactor_turns, an_interrupt_of_a_wait_is_counted) {
-  ReactorConfig config;
-  config.wait = "epoll";
-  config.system = &changing_system();
-  auto opened = Reactor::open(config);
+  auto opened = opened_over(changing_system());
   ASSERT_TRUE(opened) << opened.error().reason;
   Reactor& reactor = **opened;
   int ran = 0;
