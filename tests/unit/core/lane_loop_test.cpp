@@ -300,9 +300,13 @@ TEST_F(LaneLoopTest, a_cancel_comes_before_an_engine_is_unbound) {
   part_ = part(Mode::per_thread, 0, false);
   engine().facts.leader_rule = LeaderRule::pinned;
   open({&part_});
+  ledger_->has_borrowed = true;
+  engine().cancel_answer = CancelAnswer::completed;
   engine().unpins = true;
-  Handle& socket = begin_read_of_borrowed();
+  Handle& socket = handle();
+  prepare_read(one_, socket);
   inside([&] {
+    EXPECT_FALSE(start(*part_.processor, one_));
     loop_->ask(socket, {socket.generation(), LaneRequests::cancel});
     EXPECT_TRUE(loop_->unpin());
   });
