@@ -91,6 +91,7 @@ class Opener {
                                                        config::EngineWish& wish) {
     // The reason of the requested engine; "forbidden" says the least of those that can do the work.
     Failure why{make_error_code(errc::engine_unavailable), "no engine is registered"};
+    std::string forbidden_ones;
     for (const auto& candidate : config::candidates(config_, wish, engines::builtin().size())) {
       auto engine = config::forbids(config_, candidate.name)
                         ? forbidden(candidate.name)
@@ -117,16 +118,21 @@ class Opener {
            failure.reason_code != ReasonCode::unsuitable)) {
         why = failure;
       }
+      if (failure.reason_code == ReasonCode::forbidden) {
+        forbidden_ones += (forbidden_ones.empty() ? "" : ", ") + candidate.name;
+      }
     }
+    if (why.reason_code == ReasonCode::forbidden) why = forbidden(forbidden_ones).error();
     if (wish.required) {
       why.reason = "engine " + wish.engine + " is required and cannot be opened: " + why.reason;
     }
     return unexpected{why};
   }
 
-  static Result<std::unique_ptr<Engine>, Failure> forbidden(const std::string& engine) {
+  static Result<std::unique_ptr<Engine>, Failure> forbidden(const std::string& engines) {
+    const char* const are = engines.find(' ') == std::string::npos ? " is" : " are";
     return unexpected{Failure{make_error_code(errc::engine_forbidden),
-                              engine + " is forbidden by policy (forbid, BATON_FORBID)"}};
+                              engines + are + " forbidden by policy (forbid, BATON_FORBID)"}};
   }
 
   /// The engine, if it does everything that the processor takes.

@@ -210,13 +210,10 @@ Result<std::string, int> read_file(const os::System& system, const std::string& 
   const int fd = system.open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
   if (fd < 0) return unexpected{errno};
   struct stat status{};
-  if (system.fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    system.close(fd);
-    return unexpected{S_ISDIR(status.st_mode) ? EISDIR : EINVAL};
-  }
+  int error = system.fstat(fd, &status) != 0 ? errno : 0;
+  if (error == 0 && !S_ISREG(status.st_mode)) error = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
   std::string text(document_max + 1, '\0');
   std::size_t size = 0;
-  int error = 0;
   while (size < text.size() && error == 0) {
     const ssize_t count = system.read(fd, text.data() + size, text.size() - size);
     if (count == 0) break;

@@ -221,6 +221,15 @@ class OperationAccess {
   static std::uint32_t& pending(Handle& handle) noexcept { return handle.pending_; }
   static Operation*& closing(Handle& handle) noexcept { return handle.closing_; }
   static Operation* first(Handle& handle) noexcept { return handle.operations_; }
+  /// Visits the operations of a list of a handle from `operation` on. The visited one may leave it.
+  template <class Visit>
+  static void for_each(Operation* operation, Visit&& visit) {
+    while (operation != nullptr) {
+      Operation* next = after(*operation);
+      visit(*operation);
+      operation = next;
+    }
+  }
   static Operation* after(Operation& operation) noexcept { return operation.sibling_next_; }
   static Handle*& next(Handle& handle) noexcept { return handle.next_; }
   static std::atomic<Lane*>& route(Handle& handle) noexcept { return handle.route_; }
@@ -239,24 +248,25 @@ class OperationAccess {
   /// Adds the operation to its handle's list and counts it as pending. unlist() does not change the
   /// count, which includes the operation until its handler has returned.
   static void list(Operation& operation) noexcept {
-    list(operation, *operation.handle(), operation.core_flags_);
+    list_in(operation.handle()->operations_, operation);
   }
   /// The same, and replaces the flags. REQUIRES: `handle` is the operation's.
   static void list(Operation& operation, Handle& handle, std::uint8_t flags) noexcept {
-    operation.sibling_previous_ = nullptr;
-    operation.sibling_next_ = handle.operations_;
-    if (handle.operations_ != nullptr) handle.operations_->sibling_previous_ = &operation;
-    handle.operations_ = &operation;
+    link(operation, handle.operations_);
     ++handle.pending_;
     operation.core_flags_ = static_cast<std::uint8_t>(flags | listed);
   }
   static void unlist(Operation& operation) noexcept {
-    Handle& handle = *operation.handle();
-    (operation.sibling_previous_ != nullptr ? operation.sibling_previous_->sibling_next_
-                                            : handle.operations_) = operation.sibling_next_;
-    if (operation.sibling_next_ != nullptr) {
-      operation.sibling_next_->sibling_previous_ = operation.sibling_previous_;
-    }
+    unlist_from(operation.handle()->operations_, operation);
+  }
+  /// The same with another list that belongs to the handle.
+  static void list_in(Operation*& first, Operation& operation) noexcept {
+    link(operation, first);
+    ++operation.handle()->pending_;
+    set(operation, listed);
+  }
+  static void unlist_from(Operation*& first, Operation& operation) noexcept {
+    unlink(operation, first);
     clear(operation, listed);
   }
 
@@ -274,6 +284,20 @@ class OperationAccess {
   }
 
  private:
+  static void link(Operation& operation, Operation*& first) noexcept {
+    operation.sibling_previous_ = nullptr;
+    operation.sibling_next_ = first;
+    if (first != nullptr) first->sibling_previous_ = &operation;
+    first = &operation;
+  }
+  static void unlink(Operation& operation, Operation*& first) noexcept {
+    (operation.sibling_previous_ != nullptr ? operation.sibling_previous_->sibling_next_ : first) =
+        operation.sibling_next_;
+    if (operation.sibling_next_ != nullptr) {
+      operation.sibling_next_->sibling_previous_ = operation.sibling_previous_;
+    }
+  }
+
   /// State, kind and flags, which are adjacent in an Operation.
   struct Word {
     std::uint8_t state;

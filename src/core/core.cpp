@@ -79,6 +79,7 @@ void Proactor::Core::add(std::unique_ptr<Engine> engine, const ProcessorConfig& 
     return;
   }
   dispatcher_->add(processor);
+  if (per_thread_) ledger_.handles.add_dedicated_lists();
   for (auto& team : ledger_.teams) team.push_back(&processor);
 }
 
@@ -460,8 +461,11 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
   if (!per_thread_) {
     const os::LockGuard lock{ledger_.mutex(), system_};
     if (!pending()) return CancelResult::nothing_pending;
+    const Handle* const handle = operation.handle();
+    const bool borrowed = handle != nullptr && !handle->owned();
     const bool asked = ledger_.cancel(*first_lane_, operation);
     dispatcher_->look_round();
+    if (borrowed) dispatcher_->wait_for_cancels();
     return asked ? CancelResult::requested : CancelResult::nothing_pending;
   }
   if (LaneLoop* const here = LaneLoop::here(ledger_);
@@ -491,8 +495,20 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
   } else {
     loop.ask(*handle, {generation, LaneRequests::cancel_marked});
   }
-  if (borrowed) loop.wait_for_engines(*handle, generation);
+  if (borrowed) keep_off(loop, *handle, generation, Ledger::Which::marked);
   return CancelResult::requested;
+}
+
+// After a request to the lane: returns when no operation that it names is about to move bytes.
+void Proactor::Core::keep_off(LaneLoop& loop, Handle& handle, std::uint32_t generation,
+                              Ledger::Which which) noexcept {
+  if (ledger_.handles.has_dedicated_lists()) {
+    OperationQueue ended;
+    const os::LockGuard lock{ledger_.mutex(), system_};
+    ledger_.cancel_dedicated(handle, generation, which, ended);
+    deliver_to_lanes(this, ended);
+  }
+  loop.wait_for_engines(handle, generation);
 }
 
 CancelResult Proactor::Core::cancel(Handle& handle) noexcept {
@@ -500,8 +516,10 @@ CancelResult Proactor::Core::cancel(Handle& handle) noexcept {
   bool asked = false;
   if (!per_thread_) {
     const os::LockGuard lock{ledger_.mutex(), system_};
+    const bool borrowed = !handle.owned();
     asked = ledger_.cancel(*first_lane_, handle);
     dispatcher_->look_round();
+    if (borrowed) dispatcher_->wait_for_cancels();
   } else {
     LaneLoop& loop = *loops_[Access::lane(handle)];
     if (loop.mine()) {
@@ -511,7 +529,7 @@ CancelResult Proactor::Core::cancel(Handle& handle) noexcept {
       const std::uint32_t generation = handle.generation();
       const bool borrowed = !handle.owned();
       loop.ask(handle, {generation, LaneRequests::cancel});
-      if (borrowed) loop.wait_for_engines(handle, generation);
+      if (borrowed) keep_off(loop, handle, generation, Ledger::Which::all);
       asked = true;
     }
   }
@@ -956,11 +974,7 @@ void Proactor::Core::abandon_after_fork() noexcept {
   for (const auto& lane : lanes_) close_accepted(system_, lane->completed);
   for (const auto& lane : lanes_) lane->timers.take_apart(abandon);
   ledger_.handles.for_each([&](Handle& handle) {
-    for (Operation* operation = Access::first(handle); operation != nullptr;) {
-      Operation* next = Access::after(*operation);
-      abandon(*operation);
-      operation = next;
-    }
+    ledger_.for_each(handle, abandon);
     if (Operation* closing = Access::closing(handle)) abandon(*closing);
     if (handle.owned()) close_inherited(system_, handle.native());
     Access::set_phase(handle, Access::Phase::closed);

@@ -140,6 +140,8 @@ class Proactor::Core final : public HandlerRunner {
   void log_dropped_exception() const noexcept;
   [[nodiscard]] bool everything_finished() noexcept;
   static void deliver_to_lanes(void* self, OperationQueue& finished);
+  void keep_off(LaneLoop& loop, Handle& handle, std::uint32_t generation,
+                Ledger::Which which) noexcept;
 
   const std::error_code success_;  // made once: each is a call into the C++ library
   const os::System& system_;

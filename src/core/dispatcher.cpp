@@ -773,6 +773,17 @@ bool Dispatcher::close_handles() {
   return was_free || unled();
 }
 
+void Dispatcher::wait_for_cancels() {
+  const auto is_to_hear = [](const Processor* each) {
+    return each->cancelling && each->seat.is(SeatState::waiting);
+  };
+  while (BATON_UNLIKELY(std::any_of(processors_.begin(), processors_.end(), is_to_hear))) {
+    ledger_.mutex().unlock(system_);
+    system_.yield();
+    ledger_.mutex().lock(system_);
+  }
+}
+
 void Dispatcher::stop_locked() noexcept {
   stopped_.store(true, std::memory_order_release);
   ++stops_;

@@ -85,6 +85,9 @@ class Dispatcher {
   void wake_somebody() BATON_REQUIRES(shared_lane);
   /// Makes the leader start what is deferred, or see a wait set that has changed.
   void interrupt_leader(Processor& processor) BATON_REQUIRES(shared_lane);
+  /// Returns when no leader is in an engine that has yet to hear of a cancel; releases the mutex
+  /// meanwhile. No code of the program runs in between.
+  void wait_for_cancels() BATON_REQUIRES(shared_lane);
   /// Closes the handles that can be closed now. True: it unlocked the mutex to close one, or a
   /// processor has no leader now and needs one to detach a handle.
   bool run_closures() BATON_REQUIRES(shared_lane) {

@@ -17,6 +17,7 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
   } else {
     const std::uint32_t index = used_.load(std::memory_order_relaxed);
     if (!table_.ensure(index)) return nullptr;
+    if (has_dedicated_lists() && !dedicated_->ensure(index)) return nullptr;
     handle = &table_[index];
     handle->index_ = index;
     used_.store(index + 1, std::memory_order_release);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "base/chunked_table.hpp"
 #include "baton/handle.hpp"
@@ -52,6 +53,20 @@ class HandleTable {
   /// request list stays there, and the lane releases it after unlinking it. Any thread.
   void release(Handle& handle) noexcept;
 
+  /// Before the first handle of a team with dedicated processors beside lanes: gives each handle a
+  /// list of its operations with these. Throws std::bad_alloc.
+  void add_dedicated_lists() {
+    if (dedicated_ == nullptr) {
+      dedicated_ = std::make_unique<ChunkedTable<Operation*>>(table_.bound());
+    }
+  }
+  [[nodiscard]] bool has_dedicated_lists() const noexcept { return dedicated_ != nullptr; }
+  /// The first of that list. The lane's thread changes it with the proactor's mutex held, so it
+  /// reads it without, and others read it with the mutex.
+  [[nodiscard]] Operation*& dedicated(const Handle& handle) noexcept {
+    return (*dedicated_)[handle.index()];
+  }
+
   /// Calls visit(Handle&) for each handle that is open or closing. REQUIRES: their lanes are quiet,
   /// or the visitor touches only what any thread may touch.
   template <class Visit>
@@ -74,6 +89,7 @@ class HandleTable {
   const std::uint32_t most_;
   os::Mutex mutex_;
   ChunkedTable<Handle> table_;
+  std::unique_ptr<ChunkedTable<Operation*>> dedicated_;
   Handle* free_ BATON_GUARDED_BY(mutex_) = nullptr;
   std::atomic<std::uint32_t> used_{0};  // indices handed out so far
   std::atomic<std::uint32_t> count_{0};

@@ -660,11 +660,9 @@ void LaneLoop::cancel_marked_timers() noexcept {
 }
 
 void LaneLoop::cancel_marked(Handle& handle) noexcept {
-  for (Operation* operation = Access::first(handle); operation != nullptr;) {
-    Operation* next = Access::after(*operation);  // one that completes at once leaves the list
-    if (Access::cancel_wanted(*operation)) ledger_.cancel(lane_, *operation);
-    operation = next;
-  }
+  ledger_.for_each(handle, [&](Operation& operation) {
+    if (Access::cancel_wanted(operation)) ledger_.cancel(lane_, operation);
+  });
 }
 
 // -- closing --------------------------------------------------------------------------------------

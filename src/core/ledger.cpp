@@ -27,7 +27,7 @@ std::uint16_t attached_bit(const Processor& processor) noexcept {
 class Ledger::Guard {
  public:
   Guard(Ledger& ledger, const Processor& processor) noexcept
-      : ledger_(ledger), locks_(ledger.per_thread_ && processor.mode == Mode::dedicated) {
+      : ledger_(ledger), locks_(ledger.is_beside_lanes(processor)) {
     if (locks_) ledger_.mutex().lock(ledger_.system_);
   }
   ~Guard() {
@@ -90,45 +90,54 @@ Admission Ledger::admit(Lane& lane, Processor& processor, Operation& operation, 
                    : make_error_code(errc::stopped);
     return Admission::refused;
   }
-  const Guard guard{*this, processor};
-  if (processor.outstanding_now() >= processor.operations_max) {
-    lane.counters.refused_limit.add();
-    error = errc::limit_reached;
-    return Admission::refused;
-  }
-  // Behind others that wait, to keep the order of one handle's operations.
-  const bool submit = may_submit && processor.has_room() && processor.deferred.empty();
-  // If any thread may attach, a deferred operation is attached as well, by its own thread.
+  bool submit = false;
+  bool taken = false;
   std::error_code refusal;
-  bool taken = !(submit || may_call(processor)) || attach(processor, handle, refusal);
-  if (mailed && Access::cancel_wanted(operation)) {
-    taken = false;
-    refusal = std::make_error_code(std::errc::operation_canceled);
+  {
+    const Guard guard{*this, processor};
+    if (processor.outstanding_now() >= processor.operations_max) {
+      lane.counters.refused_limit.add();
+      error = errc::limit_reached;
+      return Admission::refused;
+    }
+    // Behind others that wait, to keep the order of one handle's operations.
+    submit = may_submit && processor.has_room() && processor.deferred.empty();
+    // If any thread may attach, a deferred operation is attached as well, by its own thread.
+    taken = !(submit || may_call(processor)) || attach(processor, handle, refusal);
+    if (mailed && Access::cancel_wanted(operation)) {
+      taken = false;
+      refusal = std::make_error_code(std::errc::operation_canceled);
+    }
+    if (!mailed) Access::activate(operation, OperationState::started);
+    Access::set_processor(operation, processor.index);
+    Access::set_started(operation, lane.clock.tick());
+    if (is_beside_lanes(processor)) {
+      Access::list_in(handles.dedicated(handle), operation);
+    } else {
+      Access::list(operation);
+    }
+    BATON_PROBE3(operation_start, &operation, operation.kind(), handle.native());
+    if (taken) {
+      processor.outstanding.add();
+      if (submit) {
+        ++processor.started;
+      } else {
+        Access::defer(operation);
+        processor.deferred.push_back(operation);
+      }
+    }
   }
-
-  if (!mailed) Access::activate(operation, OperationState::started);
-  Access::set_processor(operation, processor.index);
-  Access::set_started(operation, lane.clock.tick());
-  Access::list(operation);
-  processor.outstanding.add();
   lane.counters.started.add();
   lane.counters.pending.add();
-  BATON_PROBE3(operation_start, &operation, operation.kind(), handle.native());
   if (!taken) {
     // An engine's answer, and a cancel, is a completion, not an error of start.
     operation.finish(raw(refusal));
-    processor.outstanding.sub();
     lane.counters.completed_at_once.add();
     take_back(lane, operation);
     return Admission::finished;
   }
   if (!operation.deadline().is_never()) lane.timers.add(operation);
-  if (submit) {
-    ++processor.started;
-    return Admission::submit;
-  }
-  Access::defer(operation);
-  processor.deferred.push_back(operation);
+  if (submit) return Admission::submit;
   lane.counters.deferred.add();
   return Admission::deferred;
 }
@@ -236,7 +245,7 @@ void Ledger::take_back_one(Lane& lane, Operation& operation) noexcept {
     return;
   }
   if (Access::has(operation, Access::timer_armed)) lane.timers.remove(operation);
-  if (Access::has(operation, Access::listed)) Access::unlist(operation);
+  if (Access::has(operation, Access::listed)) unlist(lane, operation);
   if (operation.error_value() == ECANCELED) {
     if (Access::has(operation, Access::deadline_hit)) {
       operation.finish(errc::timed_out);
@@ -246,6 +255,13 @@ void Ledger::take_back_one(Lane& lane, Operation& operation) noexcept {
     }
   }
   queue_for_handler(lane, operation);
+}
+
+inline void Ledger::unlist(const Lane& lane, Operation& operation) noexcept {
+  const Processor& processor = processor_of(lane.index, operation);
+  if (BATON_LIKELY(!is_beside_lanes(processor))) return Access::unlist(operation);
+  const Guard guard{*this, processor};
+  Access::unlist_from(handles.dedicated(*operation.handle()), operation);
 }
 
 inline void Ledger::queue_for_handler(Lane& lane, Operation& operation) noexcept {
@@ -343,35 +359,51 @@ bool Ledger::cancel(Lane& lane, Operation& operation) noexcept {
       Access::has(operation, Access::behind)) {
     return false;
   }
-  Processor& processor = *teams[lane.index][Access::processor(operation)];
+  Processor& processor = processor_of(lane.index, operation);
+  bool ended = false;
   {
     const Guard guard{*this, processor};
-    switch (Access::state(operation)) {
-      case OperationState::deferred:
-        processor.deferred.erase(operation);
-        processor.outstanding.sub();
-        operation.finish(ECANCELED);
-        break;
-      case OperationState::started: {
-        Access::ask_cancel(operation);
-        if (!may_call(processor)) {
-          processor.cancelling = true;
-          processor.seat.interrupted.store(true, std::memory_order_seq_cst);
-          processor.engine->interrupt();
-          return true;
-        }
-        if (processor.engine->cancel(operation) != CancelAnswer::completed) return true;
-        --processor.started;
-        processor.outstanding.sub();
-        tell_of_room(processor);
-        break;
-      }
-      default:
-        BATON_UNREACHABLE("what has its result stands in no handle's list");
-    }
+    ended = cancel_in(processor, operation);
   }
-  take_back(lane, operation);
+  if (ended) take_back(lane, operation);
   return true;
+}
+
+bool Ledger::cancel_in(Processor& processor, Operation& operation) noexcept {
+  switch (Access::state(operation)) {
+    case OperationState::deferred:
+      processor.deferred.erase(operation);
+      Access::undefer(operation);
+      operation.finish(ECANCELED);
+      break;
+    case OperationState::started:
+      Access::ask_cancel(operation);
+      if (!may_call(processor)) {
+        processor.cancelling = true;
+        processor.seat.interrupted.store(true, std::memory_order_seq_cst);
+        processor.engine->interrupt();
+        return false;
+      }
+      if (processor.engine->cancel(operation) != CancelAnswer::completed) return false;
+      --processor.started;
+      tell_of_room(processor);
+      break;
+    default:
+      BATON_UNREACHABLE("what has its result stands in no handle's list");
+  }
+  processor.outstanding.sub();
+  return true;
+}
+
+// An operation in the list keeps the record to its handle.
+void Ledger::cancel_dedicated(Handle& handle, std::uint32_t generation, Which which,
+                              OperationQueue& ended) noexcept {
+  Access::for_each(handles.dedicated(handle), [&](Operation& operation) {
+    if (handle.generation() != generation) return;
+    if (which == Which::marked && !Access::cancel_wanted(operation)) return;
+    Processor& processor = processor_of(Access::lane(handle), operation);
+    if (cancel_in(processor, operation)) ended.push_back(operation);
+  });
 }
 
 void Ledger::finish_cancelled(Lane& lane, Operation& operation) noexcept {
@@ -381,11 +413,7 @@ void Ledger::finish_cancelled(Lane& lane, Operation& operation) noexcept {
 
 bool Ledger::cancel(Lane& lane, Handle& handle) noexcept {
   bool any = false;
-  for (Operation* operation = Access::first(handle); operation != nullptr;) {
-    Operation* next = Access::after(*operation);  // one that completes at once leaves the list
-    any |= cancel(lane, *operation);
-    operation = next;
-  }
+  for_each(handle, [&](Operation& operation) { any |= cancel(lane, operation); });
   return any;
 }
 
@@ -413,11 +441,9 @@ void Ledger::cancel_all(Lane& lane, bool own_timers) noexcept {
 void Ledger::cancel_accepts(Lane& lane) noexcept {
   handles.for_each([&](Handle& handle) {
     if (Access::lane(handle) != lane.index) return;
-    for (Operation* operation = Access::first(handle); operation != nullptr;) {
-      Operation* next = Access::after(*operation);
-      if (operation->kind() == OperationKind::accept) cancel(lane, *operation);
-      operation = next;
-    }
+    for_each(handle, [&](Operation& operation) {
+      if (operation.kind() == OperationKind::accept) cancel(lane, operation);
+    });
   });
 }
 
@@ -487,17 +513,16 @@ void Ledger::serve_as_leader(Lane& lane, Processor& processor, OperationQueue& f
 void Ledger::cancel_as_leader(Processor& processor, OperationQueue& finished) noexcept {
   processor.cancelling = false;
   handles.for_each([&](Handle& handle) {
-    for (Operation* operation = Access::first(handle); operation != nullptr;
-         operation = Access::after(*operation)) {
-      if (Access::processor(*operation) != processor.index || !operation->cancel_asked() ||
-          Access::state(*operation) != OperationState::started ||
-          processor.engine->cancel(*operation) != CancelAnswer::completed) {
-        continue;
+    for_each(handle, [&](Operation& operation) {
+      if (Access::processor(operation) != processor.index || !operation.cancel_asked() ||
+          Access::state(operation) != OperationState::started ||
+          processor.engine->cancel(operation) != CancelAnswer::completed) {
+        return;
       }
       --processor.started;
       processor.outstanding.sub();
-      finished.push_back(*operation);
-    }
+      finished.push_back(operation);
+    });
   });
 }
 

@@ -138,6 +138,12 @@ class Ledger {
   /// Asks for the end of a pending operation of this lane. False: it is not pending any more.
   bool cancel(Lane& lane, Operation& operation) noexcept;
   bool cancel(Lane& lane, Handle& handle) noexcept;
+  enum class Which : std::uint8_t { all, marked };
+  /// For any thread, in a team with lanes: cancels what dedicated processors hold of a handle.
+  /// Their threads go on while the lane's thread is in a handler. `ended` is for the lane, which
+  /// also cancels the rest. REQUIRES: the mutex is held.
+  void cancel_dedicated(Handle& handle, std::uint32_t generation, Which which,
+                        OperationQueue& ended) noexcept;
   /// Cancels what users have started. The deadline of a drain stays.
   void cancel_all(Lane& lane) noexcept;
   /// Cancels that deadline as well.
@@ -162,6 +168,16 @@ class Ledger {
   /// deferred operations. Completed ones go to `finished`, for take_back_all. REQUIRES: lane and
   /// processor share a domain.
   void serve_as_leader(Lane& lane, Processor& processor, OperationQueue& finished) noexcept;
+
+  /// Visits the operations that are pending on a handle, as LaneLoop or the mutex guards them. The
+  /// visited one may leave its list.
+  template <class Visit>
+  void for_each(Handle& handle, Visit&& visit) {
+    OperationAccess::for_each(OperationAccess::first(handle), visit);
+    if (BATON_UNLIKELY(handles.has_dedicated_lists())) {
+      OperationAccess::for_each(handles.dedicated(handle), visit);
+    }
+  }
 
   // -- facts --------------------------------------------------------------------------------------
 
@@ -222,6 +238,18 @@ class Ledger {
 
   [[nodiscard]] Processor* first_that_takes(const Lane& lane, OperationKind kind,
                                             const Handle& handle) const noexcept;
+  /// A dedicated processor of a per_thread team: its part of the accounts has the mutex.
+  [[nodiscard]] bool is_beside_lanes(const Processor& processor) const noexcept {
+    return per_thread_ && processor.mode == Mode::dedicated;
+  }
+  /// REQUIRES: a processor has the operation.
+  [[nodiscard]] Processor& processor_of(std::uint16_t lane,
+                                        const Operation& operation) const noexcept {
+    return *teams[lane][OperationAccess::processor(operation)];
+  }
+  void unlist(const Lane& lane, Operation& operation) noexcept;
+  /// Returns whether the processor has let go of the operation. REQUIRES: its domain is held.
+  bool cancel_in(Processor& processor, Operation& operation) noexcept;
   static bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
   static void detach(Processor& processor, Handle& handle) noexcept;
   [[gnu::always_inline]] static bool take_back_fast(Operation& operation) noexcept;

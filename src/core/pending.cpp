@@ -74,10 +74,7 @@ void offer_handles(Ledger& ledger, const Lane& lane, std::uint32_t first, std::u
                    PendingShare& share) noexcept {
   ledger.handles.for_each_in(first, last, [&](Handle& handle) {
     if (Access::lane(handle) != lane.index) return;
-    for (Operation* operation = Access::first(handle); operation != nullptr;
-         operation = Access::after(*operation)) {
-      share.offer(*operation, &handle, lane);
-    }
+    ledger.for_each(handle, [&](Operation& operation) { share.offer(operation, &handle, lane); });
     // A close that the program waits for. The library's own closes carry no stamp.
     const Operation* closing = Access::closing(handle);
     if (closing != nullptr && !closing->has(Operation::internal)) {

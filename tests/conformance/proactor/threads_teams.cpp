@@ -1,6 +1,7 @@
 // Teams: several processors behind one proactor, routed by kind (P-15, P-16, P-17, P-24).
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "threads.hpp"
@@ -300,6 +301,95 @@ TEST_P(Teams, a_handle_may_name_its_processor) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error(), errc::bad_configuration);
 }
+
+// Cancels while the lane's thread is in a handler: the operations are with a dedicated processor.
+class CancelsBesideALane : public Teams {
+ protected:
+  void SetUp() override {
+    Teams::SetUp();
+    if (testing::Test::IsSkipped()) return;
+    use(1, [](Config& config) {
+      ProcessorConfig first = sockets(config);
+      ProcessorConfig second = first;
+      second.mode = Mode::dedicated;
+      if (second.profile == "pinned") second.profile = "any";
+      config.processors = {first, second};
+    });
+    auto adopted = proactor().adopt(stream_.ours.get(), HandleKind::stream_socket,
+                                    Ownership::borrowed, with_dedicated);
+    ASSERT_TRUE(adopted.has_value());
+    handle_ = *adopted;
+  }
+  /// The thread is in a handler from now on, until the gate is opened. `started` operations are
+  /// pending.
+  Gate& begin_handler(std::size_t started) {
+    run(1);
+    wait_until([&] { return proactor().pending().operations.size() == started; });
+    Gate& until = gate();
+    post([&] {
+      entered_ = true;
+      until.wait();
+    });
+    wait_until([&] { return entered_.load(); });
+    return until;
+  }
+
+  static constexpr Home with_dedicated{.lane = 0, .processor = 1};
+  Stream stream_;
+  Handle* handle_ = nullptr;
+
+ private:
+  std::atomic<bool> entered_{false};
+};
+
+int bytes_in(const Peer& descriptor) {
+  int bytes = -1;
+  EXPECT_EQ(::ioctl(descriptor.get(), FIONREAD, &bytes), 0);
+  return bytes;
+}
+
+// Rule 12.
+TEST_P(CancelsBesideALane, a_cancelled_read_takes_nothing_from_the_next_file_of_its_number) {
+  if (with_troubles()) return;  // chaos cancels late
+  Stream other;
+  const Peer seen{::fcntl(other.ours.get(), F_DUPFD_CLOEXEC, 0)};
+  Operation& read = operation();
+  Operation& later = operation();
+  read_byte(handle_, read);
+  read_byte(adopt(other.ours, HandleKind::stream_socket, with_dedicated), later);
+  Gate& until = begin_handler(2);
+  // The engine may still have the old file, and see what comes there.
+  const Peer kept{::fcntl(stream_.ours.get(), F_DUPFD_CLOEXEC, 0)};
+  EXPECT_EQ(proactor().cancel(*handle_), CancelResult::requested);
+  Stream next;
+  ASSERT_EQ(::dup2(next.ours.get(), stream_.ours.get()), stream_.ours.get());
+  send_all(next.peer.get(), "n", 1);
+  send_all(stream_.peer.get(), "o", 1);
+  send_all(other.peer.get(), "l", 1);
+  wait_until([&] { return bytes_in(seen) == 0; });
+  EXPECT_EQ(bytes_in(stream_.ours), 1);
+  until.open();
+  wait_until([&] { return !read.is_pending(); });
+  expect_success(later);
+}
+
+TEST_P(CancelsBesideALane, a_cancel_ends_its_operation_and_no_other) {
+  Operation& first = operation();
+  Operation& second = operation();
+  read_byte(handle_, first);
+  read_byte(handle_, second);
+  Gate& until = begin_handler(2);
+  EXPECT_EQ(proactor().cancel(second), CancelResult::requested);
+  static_cast<void>(proactor().cancel(second));  // again: it may have ended, and ends once
+  until.open();
+  wait_until([&] { return !second.is_pending(); });
+  EXPECT_EQ(second.error(), std::errc::operation_canceled);
+  EXPECT_TRUE(first.is_pending());
+  send_all(stream_.peer.get(), "x", 1);
+  expect_success(first);
+}
+
+BATON_CONFORMANCE_SUITE(CancelsBesideALane);
 
 // A processor whose engine may only be called by its leader, led by a thread of its own.
 class DedicatedTeams : public Teams {};

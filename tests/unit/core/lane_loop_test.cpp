@@ -88,7 +88,11 @@ class LaneLoopTest : public testing::Test {
     ledger_->teams.resize(1);
     for (Part* each : team) {
       ledger_->teams[0].push_back(each->processor.get());
-      if (each->processor->mode == Mode::per_thread) loop_->add(*each->processor);
+      if (each->processor->mode == Mode::per_thread) {
+        loop_->add(*each->processor);
+      } else {
+        ledger_->handles.add_dedicated_lists();
+      }
     }
     starter_ = std::make_unique<Starter>(*ledger_, nullptr);
     starter_->find_route(lane_);

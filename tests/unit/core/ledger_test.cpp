@@ -300,6 +300,7 @@ TEST_F(LedgerTest, a_dedicated_leader_is_always_notified_of_room) {
   part_ = part(Mode::dedicated, 0, true, {.started_max = 1});
   // In a team with lanes the mutex guards the accounts, and no thread holds it here.
   open(true, {part_.processor.get()});
+  ledger_->handles.add_dedicated_lists();
   make_room(SeatState::awake);
   EXPECT_EQ(engine().interrupted, 1);
 }

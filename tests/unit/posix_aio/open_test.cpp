@@ -315,6 +315,9 @@ TEST(Process, is_not_chosen_for_sockets_unless_it_is_named) {
   const auto none = Proactor::open(config);
   ASSERT_FALSE(none);
   EXPECT_TRUE(contains(none.error().reason, "forbidden by policy")) << none.error().reason;
+  for (const char* name : {"emulated", "io_uring"}) {
+    EXPECT_TRUE(contains(none.error().reason, name)) << none.error().reason;
+  }
   config.processors.push_back({.operations = file_operations});
   const auto files = Proactor::open(config);
   ASSERT_TRUE(files) << files.error().reason;
