@@ -499,16 +499,17 @@ CancelResult Proactor::Core::cancel(Operation& operation, std::uint32_t activati
   return CancelResult::requested;
 }
 
-// After a request to the lane: returns when no operation that it names is about to move bytes.
+// After a request to the lane: returns when no operation that it names is about to move bytes. The
+// lane may have taken operations out of its mailbox before it could see the request. They are with
+// the processors when the lane is out of its engines, so the dedicated processors come last.
 void Proactor::Core::keep_off(LaneLoop& loop, Handle& handle, std::uint32_t generation,
                               Ledger::Which which) noexcept {
-  if (ledger_.handles.has_dedicated_lists()) {
-    OperationQueue ended;
-    const os::LockGuard lock{ledger_.mutex(), system_};
-    ledger_.cancel_dedicated(handle, generation, which, ended);
-    deliver_to_lanes(this, ended);
-  }
   loop.wait_for_engines(handle, generation);
+  if (!ledger_.handles.has_dedicated_lists()) return;
+  OperationQueue ended;
+  const os::LockGuard lock{ledger_.mutex(), system_};
+  ledger_.cancel_dedicated(handle, generation, which, ended);
+  deliver_to_lanes(this, ended);
 }
 
 CancelResult Proactor::Core::cancel(Handle& handle) noexcept {

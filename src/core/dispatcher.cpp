@@ -773,14 +773,18 @@ bool Dispatcher::close_handles() {
   return was_free || unled();
 }
 
+// A leader that is awake may be in the engine, too: it polls, or closes handles before its wait.
+// One in a handler serves the cancels before it enters the engine again.
 void Dispatcher::wait_for_cancels() {
-  const auto is_to_hear = [](const Processor* each) {
-    return each->cancelling && each->seat.is(SeatState::waiting);
-  };
-  while (BATON_UNLIKELY(std::any_of(processors_.begin(), processors_.end(), is_to_hear))) {
-    ledger_.mutex().unlock(system_);
-    system_.yield();
-    ledger_.mutex().lock(system_);
+  for (const Processor* processor : processors_) {
+    const Seat& seat = processor->seat;
+    const std::uint32_t served = processor->cancels_served;
+    while (BATON_UNLIKELY(processor->cancelling) && processor->cancels_served == served &&
+           (seat.is(SeatState::awake) || seat.is(SeatState::waiting))) {
+      ledger_.mutex().unlock(system_);
+      system_.yield();
+      ledger_.mutex().lock(system_);
+    }
   }
 }
 
@@ -877,6 +881,7 @@ void Dispatcher::dedicated_loop(Processor& processor) {
   const Inside link{this, next_member_, nullptr};
   set_inside_chain(&link);
   processor.seat.holder.store(link.number, std::memory_order_seq_cst);
+  processor.seat.state.store(SeatState::awake);
   while (!threads_ending_.load(std::memory_order_acquire) || processor.started > 0) {
     OperationQueue finished;
     ledger_.serve_as_leader(lane_, processor, finished);

@@ -512,6 +512,7 @@ void Ledger::serve_as_leader(Lane& lane, Processor& processor, OperationQueue& f
 // is rare.
 void Ledger::cancel_as_leader(Processor& processor, OperationQueue& finished) noexcept {
   processor.cancelling = false;
+  ++processor.cancels_served;
   handles.for_each([&](Handle& handle) {
     for_each(handle, [&](Operation& operation) {
       if (Access::processor(operation) != processor.index || !operation.cancel_asked() ||

@@ -81,11 +81,12 @@ struct Processor {
   const std::uint32_t operations_max;
 
   OperationQueue deferred;
-  std::uint32_t started = 0;        ///< inside the engine
-  Counter outstanding;              ///< started and deferred, without those counted by `simple`
-  const Counter* simple = nullptr;  ///< LaneCounters::simple_pending, if a Route uses it
-  Handle* detaching = nullptr;      ///< handles that only the leader may detach; by Handle::next_
-  bool cancelling = false;          ///< operations await a cancel that only the leader may make
+  std::uint32_t started = 0;         ///< inside the engine
+  Counter outstanding;               ///< started and deferred, without those counted by `simple`
+  const Counter* simple = nullptr;   ///< LaneCounters::simple_pending, if a Route uses it
+  Handle* detaching = nullptr;       ///< handles that only the leader may detach; by Handle::next_
+  bool cancelling = false;           ///< operations await a cancel that only the leader may make
+  std::uint32_t cancels_served = 0;  ///< how often the leader has made them
   Seat seat;
 
  private:

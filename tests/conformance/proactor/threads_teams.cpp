@@ -302,7 +302,7 @@ TEST_P(Teams, a_handle_may_name_its_processor) {
   EXPECT_EQ(refused.error(), errc::bad_configuration);
 }
 
-// Cancels while the lane's thread is in a handler: the operations are with a dedicated processor.
+// Cancels beside a lane whose thread is in a handler. A dedicated processor has the operations.
 class CancelsBesideALane : public Teams {
  protected:
   void SetUp() override {
