@@ -228,7 +228,11 @@ div { overflow-x: auto; } table { border-collapse: collapse; font-size: 14px; }
 th, td { padding: 3px 10px; text-align: right; border-bottom: 1px solid var(--line); }
 .name { text-align: left; } .best { color: var(--best); font-weight: 600; }
 .failed { color: var(--bad); font-weight: 600; }
-@media (max-width: 30em) { table { font-size: 12px; } th, td { padding: 3px 4px; } }
+/* In a narrow window the names of a row stand above its numbers. */
+@media (max-width: 30em) { table { width: 100%; }
+  tr { display: grid; grid-template-columns: repeat(12, 1fr); padding: 3px 0;
+    border-bottom: 1px solid var(--line); }
+  th, td { grid-column: span 3; padding: 0; border: 0; } .name { grid-column: span 4; } }
 """
 
 
