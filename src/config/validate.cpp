@@ -1,7 +1,7 @@
-// Checks a configuration as a whole. Errors are settings that cannot be meant: an unknown name, a
-// number out of range, parts that exclude each other. An unsuitable setting (a wait strategy for an
-// engine that has none) is noted in Config::sources and otherwise ignored. The same program must
-// start under another engine that the administrator names (P-33).
+// Checks a configuration as a whole. Errors are settings that make no sense on any machine: an
+// unknown name, a number out of range, parts that exclude each other. An unsuitable setting (a wait
+// strategy for an engine that has none) is noted in Config::sources and otherwise ignored, because
+// the same program must start on another engine that the administrator names (P-33).
 #include <algorithm>
 #include <string>
 

@@ -160,7 +160,7 @@ class Program final : public Scenario {
   [[nodiscard]] const char* missed(std::int64_t until);
   [[nodiscard]] bool merges() const noexcept;
   [[nodiscard]] bool sliced() const noexcept;
-  [[nodiscard]] bool neglects(bool somebody_free);
+  [[nodiscard]] bool neglects(bool free_thread);
   [[nodiscard]] bool lasts(bool fact, std::int64_t& since) const;
   [[nodiscard]] bool overdue(std::int64_t until);
 

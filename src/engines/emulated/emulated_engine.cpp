@@ -432,7 +432,7 @@ inline void EmulatedEngine::take_received(Record& record, Operation& front,
   progress(front).owner = nullptr;
   record.in.queue.pop_last();
   completed.push_back(front);
-  // Output may have been watched for a wait_ready for both.
+  // A wait_ready for both directions may have had output watched.
   if (BATON_UNLIKELY(!record.owned) && demux_->is_watched(record.index)) let_go(record, record.in);
 }
 
@@ -723,7 +723,8 @@ EmulatedEngine::Ran EmulatedEngine::run(Record& record, Direction& direction,
   return ran == Ran::empty ? Ran::blocked : ran;
 }
 
-// `waits`: for room, which hold nothing up. `refused`: datagrams whose peer has no room.
+// `waits` gets waits for room, which do not delay the operations behind them; `refused` gets
+// datagrams whose peer has no room.
 EmulatedEngine::Ran EmulatedEngine::run_queue(Record& record, Direction& direction,
                                               OperationList& waits, OperationList& refused,
                                               OperationQueue& completed) noexcept {
@@ -745,7 +746,8 @@ EmulatedEngine::Ran EmulatedEngine::run_queue(Record& record, Direction& directi
         if (waits_for_its_peer(front)) {
           set_aside(direction.queue, refused);
         } else if (front.kind() == OperationKind::wait_ready && &direction == &record.out) {
-          // One answer for all of them: the calls that are left are for what stands behind.
+          // The answer holds for all adjacent waits. The remaining calls are for the operations
+          // behind them.
           do {
             waits.push_back(direction.queue.pop_front());
           } while (!direction.queue.empty() &&
@@ -869,7 +871,7 @@ void EmulatedEngine::let_go(Record& record, Direction& direction) noexcept {
   if (record.owned) return;
   if (droppable(record, direction)) demux_->let_go(record.index, interest_of(record, direction));
   if (&direction == &record.out) return;
-  // Output may have been watched for a wait_ready for both.
+  // A wait_ready for both directions may have had output watched.
   os::LockGuard guard{record.out.mutex, system_, concurrent_};
   if (!record.out.queue.empty() || !droppable(record, record.out)) return;
   demux_->let_go(record.index, Interest::out);
