@@ -705,7 +705,7 @@ class FileLoadTest(unittest.TestCase):
         report = json.loads(done.stdout) if done.stdout else {}
         return done.returncode, report, done.stderr
 
-    def test_what_is_written_is_read_back(self):
+    def test_written_blocks_are_read_back(self):
         for row in available():
             with self.subTest(row=row):
                 options = [*chosen(row), "--size", "4m"]

@@ -72,7 +72,7 @@ class Machine(unittest.TestCase):
     def installed(self):
         return set((self.state / "installed").read_text().split())
 
-    def test_what_is_missing_is_named_and_installed(self):
+    def test_missing_packages_are_named_and_installed(self):
         done = self.run_line("install_packages g++ cmake ninja-build")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, "== installing: cmake ninja-build\n")
@@ -83,7 +83,7 @@ class Machine(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         self.assertFalse((self.state / "calls").exists())
 
-    def test_what_the_user_installed_is_never_removed(self):
+    def test_packages_of_the_user_are_never_removed(self):
         self.has("g++", "libboost1.74-dev")
         done = self.run_line("install_packages libboost1.81-dev")
         self.assertEqual(done.returncode, 1)
