@@ -518,7 +518,7 @@ bool EmulatedEngine::goes_to_the_same(const Operation& a, const Operation& b) no
   return *a.endpoint() == *b.endpoint();
 }
 
-// The first operation, and all behind it that have the same peer.
+// Moves the first operation of the queue, and all behind it that go to the same peer, to `refused`.
 void EmulatedEngine::set_aside(OperationList& queue, OperationList& refused) noexcept {
   Operation& first = *queue.front();
   for (Operation* each = &first; each != nullptr;) {
@@ -529,8 +529,8 @@ void EmulatedEngine::set_aside(OperationList& queue, OperationList& refused) noe
   }
 }
 
-// Datagrams to one peer keep their order. A wait for room holds nothing up: there is room for a few
-// bytes long before the system reports any.
+// Datagrams to one peer keep their order. A wait for room delays nothing: there is room for a few
+// bytes long before the system reports it.
 bool EmulatedEngine::passes(const Operation& operation, const OperationList& queue) noexcept {
   if (is_input(operation) || operation.kind() == OperationKind::connect) return false;
   const bool to_a_peer = waits_for_its_peer(operation);
@@ -543,7 +543,7 @@ bool EmulatedEngine::passes(const Operation& operation, const OperationList& que
   return true;
 }
 
-// The first that is no wait for readiness, or null.
+// The first operation that is not a wait for readiness, or null.
 const Operation* EmulatedEngine::behind_waits(const OperationList& queue) noexcept {
   const Operation* each = queue.front();
   while (each != nullptr && each->kind() == OperationKind::wait_ready) {
@@ -552,7 +552,7 @@ const Operation* EmulatedEngine::behind_waits(const OperationList& queue) noexce
   return each;
 }
 
-// Up to a call in vain, which makes every strategy report the next room.
+// Transfers until a call finds no room. After such a call every strategy reports the next room.
 Outcome EmulatedEngine::perform_ahead(Operation& operation) noexcept {
   Outcome outcome = Outcome::partial;
   while (outcome == Outcome::partial) outcome = performer_.perform(operation);
