@@ -5,10 +5,14 @@ Run as a test: demo_test.py.
 """
 
 import contextlib
+import fcntl
 import io
+import os
+import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -102,6 +106,18 @@ class SecondTryTest(unittest.TestCase):
     def test_wrong_bytes_are_no_slowness(self):
         got, seconds = self.measured(compare.CannotMeasure("a wrong byte"), GOOD)
         self.assertEqual((str(got), len(seconds)), ("a wrong byte", 1))
+
+
+class ProgressTest(unittest.TestCase):
+    def test_line_is_cut_to_the_terminal_and_leaves_the_cursor_at_its_beginning(self):
+        terminal, other = os.openpty()
+        self.addCleanup(os.close, terminal)
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("4H", 24, 20, 0, 0))
+        with os.fdopen(other, "w") as stderr, mock.patch("sys.stderr", stderr):
+            compare.progress("long " * 20)
+            compare.progress("")
+            shown = os.read(terminal, 4096).decode()
+        self.assertEqual(shown, "\r\033[J" + ("long " * 20)[:19] + "\r" + "\r\033[J\r")
 
 
 class CompileLinesTest(unittest.TestCase):
