@@ -159,6 +159,14 @@ class EchoTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, r"^baton load: none of [1-9]\d* datagrams came back; .*\n$")
 
+    def test_load_counts_one_session_and_several(self):
+        with Echo() as echo:
+            for count, words in (("1", "load: 1 session, "), ("2", "load: 2 sessions, ")):
+                done = run("load", "--port", str(echo.port), "--sessions", count,
+                           "--seconds", "0.05")
+                self.assertEqual(done.stdout[:len(words)], words, done.stderr)
+            self.assertEqual(echo.end(), 0, echo.errors)
+
     def test_handlers_that_are_kept_busy_still_echo(self):
         for work in ("--delay-us", "--random-us", "--slow-us"):
             for style in (["--style", "callback"], ["--style", "coroutine"],
