@@ -300,7 +300,7 @@ def sentence(part, verdict):
 def document(options, facts, report, parts):
     text = f"""# Every combination, and the doctor's choice
 
-Made by `{facts['command']}`; the raw figures stand in `bench/results/`.
+Made by `{facts['command']}`; `bench/results/` has the raw figures.
 Machine: {facts['machine']}, {facts['cores']} cores, Linux {facts['kernel']},
 {facts['compiler']}; {facts['date'][:10]}.
 

@@ -578,8 +578,11 @@ def spread(values):
 # --- printing -------------------------------------------------------------------------------------
 
 def progress(text):
+    """A line on the terminal that is rewritten, cut to its width; "" removes it. The cursor rests
+    at its beginning, so that clearing from there also removes what a narrower window wrapped."""
     if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+        print(f"\r\033[J{text[:columns - 1]}\r", end="", file=sys.stderr, flush=True)
 
 
 def number(value):

@@ -173,19 +173,12 @@ def sections(options, measured):
 # --- as text --------------------------------------------------------------------------------------
 
 class Terminal:
-    """Colour and a line that rewrites itself, on a terminal; neither of them in a pipe."""
+    """Colour on a terminal, none in a pipe."""
 
     def __init__(self):
-        self.rewrites = sys.stderr.isatty()
         self.colours = (sys.stdout.isatty() and "NO_COLOR" not in os.environ
                         and os.environ.get("TERM") != "dumb")
         self.width = min(shutil.get_terminal_size().columns, 100)
-
-    def progress(self, text):
-        if self.rewrites:
-            columns = shutil.get_terminal_size().columns
-            sys.stderr.write("\r\033[K" + text[:columns - 1])
-            sys.stderr.flush()
 
     def coloured(self, text, code):
         return f"\033[{code}m{text}\033[0m" if self.colours else text
@@ -235,7 +228,11 @@ div { overflow-x: auto; } table { border-collapse: collapse; font-size: 14px; }
 th, td { padding: 3px 10px; text-align: right; border-bottom: 1px solid var(--line); }
 .name { text-align: left; } .best { color: var(--best); font-weight: 600; }
 .failed { color: var(--bad); font-weight: 600; }
-@media (max-width: 30em) { table { font-size: 12px; } th, td { padding: 3px 4px; } }
+/* In a narrow window the names of a row stand above its numbers. */
+@media (max-width: 30em) { table { width: 100%; }
+  tr { display: grid; grid-template-columns: repeat(12, 1fr); padding: 3px 0;
+    border-bottom: 1px solid var(--line); }
+  th, td { grid-column: span 3; padding: 0; border: 0; } .name { grid-column: span 4; } }
 """
 
 
@@ -281,8 +278,8 @@ def main():
     options = parser.parse_args()
 
     terminal = Terminal()
-    measured = measure(options, terminal.progress)
-    terminal.progress("")
+    measured = measure(options, compare.progress)
+    compare.progress("")
     for one in tables(measured):
         terminal.table(*one)
     for heading, sentences in sections(options, measured):

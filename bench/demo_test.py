@@ -1,11 +1,18 @@
-"""bench/demo.py without a server: its words, colours and page, and the second try of a slow row.
+"""The demo without a server: its words, colours and page, the second try of a slow row, and the
+number of files that it compiles.
 
 Run as a test: demo_test.py.
 """
 
 import contextlib
+import fcntl
 import io
+import os
+import struct
+import subprocess
 import sys
+import tempfile
+import termios
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -16,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import compare  # noqa: E402
 import demo  # noqa: E402
 
+ROOT = Path(__file__).resolve().parent.parent
 OPTIONS = mock.Mock(build=Path("/nowhere"), seconds=0.3, threads=2)
 GOOD = {"rate": 1234.0, "cpu_us": 5.5}
 BETTER = {"rate": 9999.0, "cpu_us": 2.5}
@@ -98,6 +106,33 @@ class SecondTryTest(unittest.TestCase):
     def test_wrong_bytes_are_no_slowness(self):
         got, seconds = self.measured(compare.CannotMeasure("a wrong byte"), GOOD)
         self.assertEqual((str(got), len(seconds)), ("a wrong byte", 1))
+
+
+class ProgressTest(unittest.TestCase):
+    def test_line_is_cut_to_the_terminal_and_leaves_the_cursor_at_its_beginning(self):
+        terminal, other = os.openpty()
+        self.addCleanup(os.close, terminal)
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("4H", 24, 20, 0, 0))
+        with os.fdopen(other, "w") as stderr, mock.patch("sys.stderr", stderr):
+            compare.progress("long " * 20)
+            compare.progress("")
+            shown = os.read(terminal, 4096).decode()
+        self.assertEqual(shown, "\r\033[J" + ("long " * 20)[:19] + "\r" + "\r\033[J\r")
+
+
+class CompileLinesTest(unittest.TestCase):
+    # The whole tree, which the demo once compiled, had 289. Half of that is the most.
+    MOST = 144
+
+    def test_demo_compiles_few_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run(["cmake", "--preset", "demo", "-B", folder], cwd=ROOT, check=True,
+                           stdout=subprocess.PIPE)
+            commands = subprocess.run(["ninja", "-C", folder, "-t", "commands", "baton_command"],
+                                      check=True, stdout=subprocess.PIPE, text=True).stdout
+        lines = sum(" -c " in command for command in commands.splitlines())
+        self.assertGreater(lines, 10)
+        self.assertLessEqual(lines, self.MOST)
 
 
 if __name__ == "__main__":

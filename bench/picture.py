@@ -32,9 +32,11 @@ BARS = [
     ("libuv", "libuv"),
     ("ACE_Dev_Poll_Reactor", "ACE"),
 ]
-WIDTH, LEFT, TOP, STEP, BAR = 760, 230, 76, 34, 22
+# Narrow, so that the words can still be read when it is scaled to the width of a phone.
+WIDTH, LEFT, TOP, STEP, BAR = 540, 200, 76, 34, 22
 # Blue and grey differ for every kind of colour vision, on white and on black.
 STYLE = """
+  :root { color-scheme: light dark; }
   text { font: 14px system-ui, sans-serif; fill: #1f2328; }
   .title { font-size: 17px; font-weight: 600; }
   .dim { fill: #59636e; }
@@ -67,7 +69,7 @@ def drawn(cpu):
     missing = [name for name, _ in BARS if name not in cpu]
     if missing:
         raise SystemExit(f"picture.py: row {ROW} has no {', '.join(missing)}")
-    scale = (WIDTH - LEFT - 80) / max(cpu[name] for name, _ in BARS)
+    scale = (WIDTH - LEFT - 50) / max(cpu[name] for name, _ in BARS)
     height = TOP + STEP * len(BARS) + 8
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '

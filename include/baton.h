@@ -284,9 +284,9 @@ BATON_API int baton_local_endpoint(baton_proactor* proactor, baton_handle handle
                                    baton_endpoint* out);
 BATON_API int baton_remote_endpoint(baton_proactor* proactor, baton_handle handle,
                                     baton_endpoint* out);
-/* Sets an option of a socket; asks for one: *value_size is the room at value, and then what was
- * written. EINVAL, BATON_HANDLE_CLOSED, or the system's error. A socket with SO_LINGER and a time
- * is closed off the threads in baton_wait. */
+/* Sets, or reads, an option of a socket. When reading, *value_size is the room at value, and
+ * afterwards the number of bytes written. EINVAL, BATON_HANDLE_CLOSED, or the system's error. A
+ * socket with SO_LINGER and a time is closed off the threads in baton_wait. */
 BATON_API int baton_set_option(baton_proactor* proactor, baton_handle handle,
                                const baton_option* option);
 BATON_API int baton_get_option(baton_proactor* proactor, baton_handle handle, int level, int name,
@@ -421,10 +421,9 @@ BATON_API int baton_wait(baton_proactor* proactor, baton_completion* out, int ma
  * Changes nothing in the other modes, nor when every lane has a thread, nor the second time. 0;
  * ENOMEM; BATON_WRONG_THREAD when another thread keeps a pinned lane; BATON_AFTER_FORK. */
 BATON_API int baton_attach(baton_proactor* proactor);
-/* Undoes it; nothing if the thread is not attached. Pending operations go on (with profile=pinned
- * they are cancelled).
- * The end of the thread, and baton_close by this thread, detach it, too; no other thread may be
- * attached when a proactor is closed. */
+/* Undoes baton_attach; does nothing if the thread is not attached. Pending operations go on (with
+ * profile=pinned they are cancelled). The end of the thread, and baton_close by this thread, detach
+ * it, too; no other thread may be attached when a proactor is closed. */
 BATON_API void baton_detach(baton_proactor* proactor);
 
 /* An array to start, and what became of it. */
@@ -461,9 +460,9 @@ BATON_API int baton_poll(baton_proactor* proactor, baton_completion* out, int ma
  * condition that you waited for. */
 BATON_API void baton_wake(baton_proactor* proactor);
 
-/* Ask for the early end of one operation, of all of a handle, of all with a tag (which looks at
- * every slot), of all. 0: asked. ENOENT: nothing of that is pending. (In per_thread mode the lanes
- * of other threads cannot be examined: 0.) Only the completion, which still comes, says whether the
+/* Request the early end of one operation, of all on a handle, of all with a tag (which visits every
+ * slot), or of all. 0: requested. ENOENT: none of them is pending. (In per_thread mode the lanes of
+ * other threads cannot be examined: 0.) Only the completion, which still comes, says whether the
  * cancel was in time. */
 BATON_API int baton_cancel(baton_proactor* proactor, baton_activation activation);
 BATON_API int baton_cancel_handle(baton_proactor* proactor, baton_handle handle);

@@ -45,22 +45,22 @@ apt_install=(env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -qq -y install 
 # in_one_line WHAT COMMAND...: on a terminal the last line of the command's output, rewritten; at
 # the end the time that it took. If it fails, all that it said, and the script ends.
 in_one_line() {
-  local what=$1 begin=$SECONDS log line columns=80
+  local what=$1 begin=$SECONDS log line columns
   shift
   log=$(mktemp)
-  if [ -t 1 ]; then
-    columns=$({ stty size </dev/tty || echo 24 80; } 2>/dev/null | cut -d' ' -f2)
-  fi
   if "$@" 2>&1 | while IFS= read -r line; do
     printf '%s\n' "$line" >>"$log"
     line="$what, $((SECONDS - begin)) s: ${line//[[:cntrl:]]/}"
-    if [ -t 1 ]; then printf '\r\033[K%s' "${line:0:columns-1}"; fi
+    if [ -t 1 ]; then
+      columns=$({ stty size </dev/tty || echo 24 80; } 2>/dev/null | cut -d' ' -f2)
+      printf '\r\033[J%s\r' "${line:0:columns-1}"
+    fi
   done; then
-    if [ -t 1 ]; then printf '\r\033[K'; fi
+    if [ -t 1 ]; then printf '\r\033[J'; fi
     rm "$log"
     say "$what: $((SECONDS - begin)) s"
   else
-    if [ -t 1 ]; then printf '\r\033[K'; fi
+    if [ -t 1 ]; then printf '\r\033[J'; fi
     cat "$log" >&2
     rm "$log"
     exit 1

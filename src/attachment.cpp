@@ -1,4 +1,4 @@
-// Attachment: what a thread keeps of a Crew between its calls.
+// Attachment: holds a thread's membership in a Crew between its calls.
 #include "baton/attachment.hpp"
 
 #include "core/core.hpp"

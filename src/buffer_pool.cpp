@@ -52,7 +52,8 @@ struct BufferPool::Impl {
   std::size_t count = 0;
   Link* links = nullptr;
   std::byte* blocks = nullptr;
-  // Changed by every take and give; what stands above is constant and keeps its own line.
+  // Changed by every take and give. The members above are constant and have a cache line of their
+  // own.
   alignas(cache_line) std::atomic<std::uint64_t> head{head_of(0, end_of_list)};
   std::atomic<std::size_t> available{0};
 
@@ -90,7 +91,7 @@ BufferPool::BufferPool(std::size_t block_size, std::size_t count) {
 }
 
 BufferPool::~BufferPool() {
-  // A block that is out would be written through, or given back, after its memory is gone.
+  // A block that is still taken would be written to, or given back, after its memory is gone.
   if (impl_->available.load(std::memory_order_acquire) != impl_->count &&
       !os::left_behind.load(std::memory_order_relaxed)) {
     detail::misused("a buffer pool was destroyed while blocks are out: give all back first");
@@ -126,7 +127,7 @@ void* BufferPool::take() noexcept {
 }
 
 void BufferPool::give(void* block) noexcept {
-  // As numbers: a block of elsewhere makes an offset that is too large.
+  // Computed with numbers, so that a block of another origin gives an offset that is too large.
   const std::size_t offset =
       reinterpret_cast<std::uintptr_t>(block) - reinterpret_cast<std::uintptr_t>(impl_->blocks);
   if (offset >= impl_->block_size * impl_->count || offset % impl_->block_size != 0) {
@@ -134,13 +135,13 @@ void BufferPool::give(void* block) noexcept {
   }
   const auto index = static_cast<std::uint32_t>(offset / impl_->block_size);
   Link& link = impl_->links[index];
-  // Given back twice, it would soon be taken twice: two reads into one buffer.
+  // A block that is given back twice would soon be taken twice, and two reads would use one buffer.
   if (link.load(std::memory_order_relaxed) != taken) {
     detail::misused("a block was given back to its pool twice: give it back once");
   }
 
-  // Before the block can be taken again: the count never exceeds the truth by a block that is out.
-  // release: the destructor's look at the count sees all that was done with the blocks.
+  // Before the block can be taken again, so that the count is never lowered before it is raised.
+  // release: a destructor that reads the count sees everything that was done with the blocks.
   impl_->available.fetch_add(1, std::memory_order_release);
   std::uint64_t head = impl_->head.load(std::memory_order_relaxed);
   do {

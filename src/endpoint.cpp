@@ -61,8 +61,8 @@ sockaddr_in6 ipv6(const in6_addr& address, std::uint16_t port, std::uint32_t zon
   return out;
 }
 
-/// `path` with a leading NUL is an abstract name, whose end is told by the size; else a file's,
-/// whose NUL is counted. Endpoint::size leaves it out where there is no room for one.
+/// A `path` with a leading NUL is an abstract name, whose size marks its end. Any other is the path
+/// of a file, and its final NUL counts. Endpoint::size leaves out a NUL for which there is no room.
 Endpoint unix_address(std::string_view path) noexcept {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -73,8 +73,8 @@ Endpoint unix_address(std::string_view path) noexcept {
   return endpoint;
 }
 
-/// The bytes of sun_path that are meant: an abstract name with its leading NUL, a path without its
-/// last.
+/// The bytes of sun_path that make up the name: an abstract name with its leading NUL, a path
+/// without its final NUL.
 std::string_view unix_name(const Endpoint& endpoint) noexcept {
   const auto* path = static_cast<const char*>(endpoint.data()) + path_at;
   const std::size_t size = std::min<std::size_t>(endpoint.size(), Endpoint::capacity);
@@ -143,7 +143,7 @@ bool read_address(int family, std::string_view text, void* out) noexcept {
 }
 
 Parsed parse_unix(std::string_view text, std::string_view name) {
-  // Looked at before the escapes: "\x40" is a file's name that begins with '@'.
+  // Checked before the escapes are resolved: "\x40" begins a file's name with '@'.
   const bool abstract = name.starts_with('@');
   std::string path;
   if (!unescape(name, path)) return malformed(text, "a backslash is written \\x5c");

@@ -69,9 +69,9 @@ class Category final : public std::error_category {
     return text_of(static_cast<errc>(value));
   }
 
-  /// Only where a program that knows nothing of Baton would do the right thing with the system's
-  /// condition. `stopped`, for example, is not operation_canceled: nothing was started that could
-  /// be.
+  /// An errc equals a condition of the system only if a program that does not know Baton then
+  /// reacts correctly. `stopped`, for example, is not operation_canceled, because nothing was
+  /// started.
   [[nodiscard]] std::error_condition default_error_condition(int value) const noexcept override {
     switch (static_cast<errc>(value)) {
       case errc::operation_in_use:
@@ -117,8 +117,8 @@ class Category final : public std::error_category {
 }  // namespace
 
 const std::error_category& error_category() noexcept {
-  // Never destroyed: codes may be printed while the program's static objects are taken down. In
-  // memory that is there: the first error may be that there is none.
+  // Never destroyed: codes may be printed while the program's static objects are destroyed. In
+  // static memory: the first error may be a lack of memory.
   alignas(Category) static std::byte memory[sizeof(Category)];
   static const Category& category = *::new (memory) Category;
   return category;

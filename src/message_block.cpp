@@ -1,11 +1,12 @@
-// Message blocks: a chain of links, each of which shows a part of a block of data that it shares.
+// Message blocks: a chain of links. Each link refers to a part of a block of data, which links of
+// other messages may share.
 //
 //   MessageBlock -> Link -> Link -> Link        begin, end: what this message reads of the block
 //                    |       |       |
 //                   Data    Data    Data        references: the links that point here
 //
-// A block is written by the one message that has all its references (one), behind its end. So a
-// shared block is never written, and what a duplicate shows does not change under it.
+// A message writes into a block only behind its end, and only if it has the block's one reference.
+// So a shared block is never written, and the bytes of a duplicate never change.
 #include "baton/message_block.hpp"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ struct MessagePool::Link {
   std::size_t begin = 0;
   std::size_t end = 0;
 
-  // acquire: what a former owner read comes before what is written next.
+  // acquire: reads of former owners come before the next write.
   [[nodiscard]] bool shared() const noexcept {
     return data->references.load(std::memory_order_acquire) > 1;
   }
@@ -84,7 +85,7 @@ MessagePool::Link* MessagePool::take_block() noexcept {
 void MessagePool::give(Link* link) noexcept {
   Data* const data = link->data;
   links_.give(link);
-  // acq_rel: the last one out has everything that others did with the block behind it.
+  // acq_rel: for the last owner, everything that others did with the block has happened before.
   const std::uint32_t before = data->references.fetch_sub(1, std::memory_order_acq_rel);
   BATON_ASSERT(before > 0);
   if (before == 1) data_.give(data);
@@ -105,8 +106,8 @@ void MessageBlock::reset() noexcept {
   size_ = 0;
 }
 
-// Behind writing_ no link has bytes, so whichever is filled next keeps the order. Nor is one shared
-// there: duplicate() leaves empty links out.
+// Links behind writing_ have no bytes, so filling any of them keeps the order. None of them is
+// shared, because duplicate() leaves out empty links.
 MessagePool::Link* MessageBlock::with_room() const noexcept {
   for (MessagePool::Link* link = writing_; link != nullptr; link = link->next) {
     if (link->end < pool_->block_size_ && !link->shared()) return link;

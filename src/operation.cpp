@@ -82,7 +82,7 @@ const char* to_string(OperationState state) noexcept {
 
 void Operation::destroyed_while_pending() const noexcept {
   if (!os::left_behind.load(std::memory_order_relaxed)) {
-    // Debug mode knows its starter. acquire: with what the function will look at.
+    // Debug mode knows where it was started. acquire: makes visible what the function will read.
     if (const auto tell = destroyed_early.load(std::memory_order_acquire)) tell(this);
   }
   if (!is_pending() || os::left_behind.load(std::memory_order_relaxed)) return;

@@ -17,7 +17,7 @@ std::string seconds(Duration span) {
   return text.data();
 }
 
-/// "server+0x1234", as addr2line takes it: the offset does not change from run to run.
+/// "server+0x1234", for addr2line: the offset is the same in every run.
 std::string address_of(CompletionFunction handler) {
   const auto* const address = std::bit_cast<const void*>(handler);
   Dl_info module{};

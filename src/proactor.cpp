@@ -83,13 +83,14 @@ class Opener {
     return {};
   }
 
-  /// The engine that is wished for, or the first that policy and registry bring; what cannot be
-  /// opened is replaced by the next that can, visibly, unless it is required. A wish for any
-  /// becomes one for what was found, so that the copies of a per_thread processor are alike.
+  /// Opens the named engine, or the first candidate of policy and registry. An engine that cannot
+  /// be opened is replaced by the next that can, with a note, unless it is required. `wish` becomes
+  /// the engine that was found, so that the copies of a per_thread processor are alike.
   Result<std::unique_ptr<Engine>, Failure> open_engine(const ProcessorConfig& processor,
                                                        std::size_t index, Mode mode,
                                                        config::EngineWish& wish) {
-    // The reason of the requested engine; "forbidden" says the least of those that can do the work.
+    // The reason to report: that of the first candidate, unless it is only forbidden and a later
+    // one that can do the work has another reason.
     Failure why{make_error_code(errc::engine_unavailable), "no engine is registered"};
     std::string forbidden_ones;
     for (const auto& candidate : config::candidates(config_, wish, engines::builtin().size())) {
@@ -202,13 +203,14 @@ class Opener {
     return engine;
   }
 
-  /// One thread, and one engine to wait in: a pinned ring says nothing to a merged wait.
+  /// Whether one thread waits, and in this engine alone: a merged wait cannot see the completions
+  /// of a pinned ring.
   bool pinned_ok(const ProcessorConfig& processor, Mode mode) const {
     const auto in_lane = std::count_if(
         config_.processors.begin(), config_.processors.end(),
         [](const ProcessorConfig& one) { return resolved(one.mode) == Mode::per_thread; });
     if (mode == Mode::per_thread) return in_lane == 1;
-    // A dedicated leader is one thread, too; but then every start has to wake it.
+    // A dedicated leader is one thread, too, but with a pinned engine every start has to wake it.
     return mode == Mode::dedicated && processor.start == StartRule::leader_only && in_lane == 0;
   }
 
@@ -241,7 +243,7 @@ class Opener {
   }
 
   /// The copies of a per_thread processor are alike, so equal notes are written once. A note that
-  /// differs is about a limit that was reached on the way, and names its lane.
+  /// differs reports a limit that was reached meanwhile, and names its lane.
   void note(std::size_t index, const std::string& line) {
     if (!said_.insert(line).second) return;
     std::string text = "processor " + std::to_string(index) + ": ";
@@ -283,15 +285,15 @@ Proactor::Proactor(std::unique_ptr<Core> core) noexcept : core_(core.release()) 
 
 Proactor::~Proactor() {
   if (core_->forked()) {
-    // Its locks may be held by threads that do not exist in this process: the memory is left to the
-    // end of the process rather than touched.
+    // Threads that do not exist in this process may hold its locks, so its memory is not touched
+    // until the process ends.
     core_->abandon_after_fork();
   } else if (core_->inside()) {
     // Other threads may be in run(), or come back to it.
     core_->end_in_handler();
     return;
   } else {
-    delete core_;  // the last handlers destroy objects, so they must not find a null
+    delete core_;  // its last handlers destroy objects, which need the pointer
   }
   core_ = nullptr;
   // The null outlives the proactor, for close_detached. Without the fence the compiler leaves the
@@ -301,9 +303,9 @@ Proactor::~Proactor() {
 
 namespace {
 
-// A turn may end in a child that one of its handlers has forked. There it has ended with
-// after_fork, unless the child has opened the proactor anew: then `core` is another one, and a turn
-// of that follows where the caller wants to go on.
+// A turn may end in a child that one of its handlers has forked. In the child it ends with
+// after_fork, unless the child has opened the proactor anew. Then `core` is the new core, and its
+// turns follow if the caller wants to go on.
 template <class Core>
 std::size_t turn(Core* const& core, Deadline deadline, std::size_t handlers_max,
                  bool return_after_handlers, bool for_good) {
@@ -378,8 +380,8 @@ std::error_code Proactor::close(Handle& handle, Operation& operation) noexcept {
   return core_->close(handle, operation);
 }
 void Proactor::close_detached(Handle& handle) noexcept {
-  // The destructor of an object comes here. Its proactor may be gone, and then this shows as long
-  // as the memory is not used again.
+  // Called by the destructor of an object, whose proactor may be gone. The null shows that as long
+  // as the proactor's memory is not reused.
   if (BATON_UNLIKELY(core_ == nullptr)) {
     detail::misused(
         "an object was destroyed after its proactor: declare it after the proactor, or close it "
@@ -413,7 +415,8 @@ Result<void, Failure> Proactor::reopen() {
   auto fresh = Opener{core_->config}.open();
   if (!fresh) return unexpected{fresh.error()};
   (*fresh)->task_exceptions.take_over_after_fork(core_->task_exceptions);
-  // Objects of the parent may still name handles of the old core: its records stay, closed.
+  // Objects of the parent may still name handles of the old core, so its records stay, marked as
+  // closed.
   (*fresh)->ancestor.reset(core_);
   core_ = fresh->release();
   return {};

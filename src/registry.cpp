@@ -1,6 +1,6 @@
-// The registry that programs see: one face over the two lists of siblings. Strategies, also those
-// that programs add, are kept by src/demux, which opens them by name itself. Engines are opened by
-// the proactor, which asks here; so what programs add to the built-in ones is kept here.
+// The registry that programs see: one interface to the two lists of siblings. src/demux keeps all
+// strategies, including those that programs add, because it opens them by name. The proactor opens
+// engines and looks them up here, so the engines that programs add are kept here.
 #include "baton/registry.hpp"
 
 #include <mutex>
@@ -23,7 +23,7 @@ struct AddedEngines {
   std::vector<RegistryEntry<EngineFactory>> entries;
 };
 
-/// Never destroyed: a program may open a proactor while its static objects are taken down.
+/// Never destroyed: a program may open a proactor while its static objects are destroyed.
 AddedEngines& added_engines() {
   static auto& added = *new AddedEngines;
   return added;

@@ -64,7 +64,7 @@ constexpr Counter counters[] = {
     {"exceptions", &S::exceptions, Type::counter, "handler_exceptions_total",
      "Exceptions that left a handler."},
     {"accept_backoffs", &S::accept_backoffs, Type::counter, "accept_backoffs_total",
-     "Accepts that rested for lack of descriptors or memory."},
+     "Accepts that backed off for lack of descriptors or memory."},
     {"worker_jobs", &S::worker_jobs, Type::counter, "worker_jobs_total",
      "Blocking file operations given to worker threads."},
     {"stale_events", &S::stale_events, Type::counter, "stale_events_total",
@@ -127,7 +127,7 @@ std::string Statistics::to_string() const {
   return text;
 }
 
-// Help texts are our own and hold neither backslash nor newline, which the format would escape.
+// Our help texts contain neither backslash nor newline, which would have to be escaped.
 std::string Statistics::to_prometheus(std::span<const Label> labels) const {
   const std::string suffix = labels_text(labels);
   std::string text;

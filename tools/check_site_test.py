@@ -33,7 +33,7 @@ class Site(unittest.TestCase):
     def test_an_overload_shares_the_comment(self):
         self.assertEqual(self.uncommented(("public", "take", ""), ("public", "take", "T.")), [])
 
-    def test_what_needs_no_comment(self):
+    def test_declarations_that_need_no_comment(self):
         self.assertEqual(self.uncommented(("private", "a", ""), ("public", "Pool", ""),
                                           ("public", "operator=", ""), ("public", "b_", "")), [])
         self.assertEqual(self.uncommented(("public", "a", ""), prot="private", about=""), [])

@@ -4,10 +4,12 @@
 Run: command_test.py PATH_OF_BATON
 """
 
+import contextlib
 import fcntl
 import json
 import os
 import re
+import select
 import signal
 import socket
 import struct
@@ -157,6 +159,14 @@ class EchoTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, r"^baton load: none of [1-9]\d* datagrams came back; .*\n$")
 
+    def test_load_counts_one_session_and_several(self):
+        with Echo() as echo:
+            for count, words in (("1", "load: 1 session, "), ("2", "load: 2 sessions, ")):
+                done = run("load", "--port", str(echo.port), "--sessions", count,
+                           "--seconds", "0.05")
+                self.assertEqual(done.stdout[:len(words)], words, done.stderr)
+            self.assertEqual(echo.end(), 0, echo.errors)
+
     def test_handlers_that_are_kept_busy_still_echo(self):
         for work in ("--delay-us", "--random-us", "--slow-us"):
             for style in (["--style", "callback"], ["--style", "coroutine"],
@@ -250,6 +260,63 @@ class EchoTest(unittest.TestCase):
             self.assertEqual(echo.end(), 0, echo.errors)
 
 
+class Terminal:
+    """The screen of a terminal that wraps lines anew when it is resized, as most do. Knows the few
+    codes that the command may use."""
+
+    CODES = re.compile(r"\r|\n|\x1b\[K|\x1b\[J|[^\x1b\r\n]+")
+
+    def __init__(self, master, columns):
+        self.master = master
+        self.text = ""  # one line, however many rows it takes; of the codes only \n ends it
+        self.cursor = 0
+        self.updates = 0
+        self.set_size(columns)
+
+    def set_size(self, columns):
+        self.columns = columns
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+
+    def resize(self, columns):
+        self.read_rest()  # written for the width of before
+        self.set_size(columns)
+
+    def rows(self):
+        return [row for at in range(0, len(self.text), self.columns)
+                if (row := self.text[at:at + self.columns].rstrip())]
+
+    def feed(self, shown):
+        for code in self.CODES.findall(shown.decode()):
+            if code == "\r":
+                self.cursor -= self.cursor % self.columns
+            elif code == "\n":
+                raise AssertionError(f"a second line: {shown!r}")
+            elif code == "\x1b[J":
+                self.text = self.text[:self.cursor]
+            elif code == "\x1b[K":
+                end = self.cursor - self.cursor % self.columns + self.columns
+                self.text = self.text[:self.cursor].ljust(end) + self.text[end:]
+            else:
+                self.updates += 1
+                end = self.cursor + len(code)
+                self.text = self.text[:self.cursor] + code + self.text[end:]
+                self.cursor = end
+
+    def read_lines(self, count):
+        """Until so many more lines were shown."""
+        until = self.updates + count
+        while self.updates < until:
+            self.feed(os.read(self.master, 4096))
+
+    def read_rest(self):
+        """Whatever was written before."""
+        while select.select([self.master], [], [], 0)[0]:
+            try:
+                self.feed(os.read(self.master, 4096))
+            except OSError:  # the other side is closed
+                return
+
+
 class WatchTest(unittest.TestCase):
     LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z ([\d,]+) msg/s, ([\d,]+) B/s, "
                       r"(\d+) connections \| leader changes [\d,]+/s, deferred [\d,]+/s, "
@@ -301,57 +368,48 @@ class WatchTest(unittest.TestCase):
         self.assertTrue(found, line)
         return found.group(4)
 
-    def test_line_keeps_to_the_width_of_the_terminal(self):
-        for columns in (40, 23):
-            with self.subTest(columns=columns):
-                master, slave = os.openpty()
-                fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
-                process = subprocess.Popen([BATON, "echo", "--watch"], stdout=subprocess.PIPE,
-                                           stderr=slave, text=True)
-                try:
-                    self.assertIn("listening", process.stdout.readline())
-                    shown = b""
-                    while shown.count(b"\r\x1b[K") < 2:
-                        shown += os.read(master, 4096)
-                    process.send_signal(signal.SIGTERM)
-                    self.assertEqual(process.wait(TIMEOUT_S), 0)
-                    os.set_blocking(master, False)
-                    while (rest := self.read_rest(master)):
-                        shown += rest
-                finally:
-                    process.kill()
-                    process.communicate()
-                    os.close(master)
-                    os.close(slave)
-                lines = shown.decode().split("\r\x1b[K")
-                self.assertEqual({len(line) for line in lines[1:-1]}, {columns - 1}, lines)
-                self.assertEqual(lines[-1], "")  # the line is taken away
-
-    @staticmethod
-    def read_rest(master):
-        try:
-            return os.read(master, 4096)
-        except (BlockingIOError, OSError):
-            return b""
-
-    def test_terminal_gets_one_line_over_and_over(self):
+    @contextlib.contextmanager
+    def on_terminal(self, columns):
+        """A watched server whose standard error is a terminal of that width."""
         master, slave = os.openpty()
+        terminal = Terminal(master, columns)
         process = subprocess.Popen([BATON, "echo", "--watch"], stdout=subprocess.PIPE,
                                    stderr=slave, text=True)
         os.close(slave)
         try:
             self.assertIn("listening", process.stdout.readline())
-            shown = b""
-            while shown.count(b"\r\x1b[K") < 2:
-                shown += os.read(master, 4096)
-            self.assertIn(b" msg/s, ", shown)
-            self.assertNotIn(b"\n", shown)
-            process.send_signal(signal.SIGTERM)
-            self.assertEqual(process.wait(TIMEOUT_S), 0)
+            yield terminal, process
         finally:
             process.kill()
             process.communicate()
             os.close(master)
+
+    def test_line_keeps_to_the_width_of_the_terminal(self):
+        for columns in (120, 40, 23):
+            with self.subTest(columns=columns), self.on_terminal(columns) as (terminal, process):
+                terminal.read_lines(2)
+                rows = terminal.rows()
+                self.assertEqual(len(rows), 1, rows)
+                self.assertIn(" msg/s, ", rows[0])
+                self.assertLess(len(rows[0]), columns)
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(TIMEOUT_S), 0)
+                terminal.read_rest()
+                self.assertEqual(terminal.rows(), [])  # the line is taken away
+
+    def test_line_fits_again_when_the_terminal_is_resized(self):
+        with self.on_terminal(120) as (terminal, process):
+            for columns in (40, 10, 80):
+                terminal.read_lines(1)
+                terminal.resize(columns)
+                terminal.read_lines(1)
+                rows = terminal.rows()
+                self.assertEqual(len(rows), 1, rows)
+                self.assertLess(len(rows[0]), columns)
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(TIMEOUT_S), 0)
+            terminal.read_rest()
+            self.assertEqual(terminal.rows(), [])
 
     def test_metrics_are_what_prometheus_reads(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -655,7 +713,7 @@ class FileLoadTest(unittest.TestCase):
         report = json.loads(done.stdout) if done.stdout else {}
         return done.returncode, report, done.stderr
 
-    def test_what_is_written_is_read_back(self):
+    def test_written_blocks_are_read_back(self):
         for row in available():
             with self.subTest(row=row):
                 options = [*chosen(row), "--size", "4m"]

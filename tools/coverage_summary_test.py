@@ -33,7 +33,7 @@ class Summary(unittest.TestCase):
             report.add({"file": path, "lines": lines})
         return report
 
-    def test_what_was_not_reached_is_listed(self):
+    def test_unreached_lines_are_listed(self):
         report = self.report("", [line(2, 5, 5, 0, 3, 2), line(3, 0), line(7, 5)])
         self.assertEqual(report.rest, ["src/core/lane_x.cpp:2: 1 of 4  if (a < 0 || a > 9) {",
                                        "src/core/lane_x.cpp:3: line    tell();"])

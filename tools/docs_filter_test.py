@@ -49,7 +49,7 @@ class Headers(unittest.TestCase):
         self.assertIn("  /// Answers `Result<int>` or \\@ nothing.\n", text)
         self.assertIn("int take();  ///< \\<one\\>\n", text)
 
-    def test_what_is_for_the_compiler_is_left_out(self):
+    def test_parts_for_the_compiler_are_left_out(self):
         text = docs_filter.cpp_header(HEADER)
         self.assertNotIn("friend", text)
         self.assertNotIn("hash", text)

@@ -22,7 +22,7 @@ branch  0 never executed
 
 class Entered(unittest.TestCase):
 
-    def test_what_leaves_a_block_that_was_never_entered_goes_where_the_line_was_run(self):
+    def test_exits_of_blocks_never_entered_are_dropped_where_the_line_was_run(self):
         kept = "".join(gcov_entered.entered(TEXT.splitlines(keepends=True)))
         self.assertEqual(kept, """        -:    1:// a comment
         5:    2:  return zone ? "%" + text : "";

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """The packages that scripts/lib.sh installs, with an apt-get that only records its arguments."""
 
+import contextlib
 import os
 import pathlib
+import pty
+import shlex
 import subprocess
 import tempfile
 import unittest
@@ -72,7 +75,7 @@ class Machine(unittest.TestCase):
     def installed(self):
         return set((self.state / "installed").read_text().split())
 
-    def test_what_is_missing_is_named_and_installed(self):
+    def test_missing_packages_are_named_and_installed(self):
         done = self.run_line("install_packages g++ cmake ninja-build")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(done.stdout, "== installing: cmake ninja-build\n")
@@ -83,7 +86,7 @@ class Machine(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         self.assertFalse((self.state / "calls").exists())
 
-    def test_what_the_user_installed_is_never_removed(self):
+    def test_packages_of_the_user_are_never_removed(self):
         self.has("g++", "libboost1.74-dev")
         done = self.run_line("install_packages libboost1.81-dev")
         self.assertEqual(done.returncode, 1)
@@ -120,6 +123,26 @@ class Machine(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"\A== packages: \d+ s\n\Z")
         self.assertEqual(self.installed(), {"g++", "cmake"})
+
+    def test_step_in_one_line_fits_a_terminal_that_becomes_narrower(self):
+        process, terminal = pty.fork()
+        if process == 0:
+            os.execvp("bash", ["bash", "-c", f"""
+                stty cols 80
+                source {shlex.quote(str(LIBRARY))}
+                step() {{ printf '%0200d\\n' 1; stty cols 40 </dev/tty; printf '%0200d\\n' 2; }}
+                in_one_line long step"""])
+        shown = b""
+        with contextlib.suppress(OSError):  # its end
+            while data := os.read(terminal, 4096):
+                shown += data
+        os.close(terminal)
+        self.assertEqual(os.waitpid(process, 0)[1], 0)
+        *_, first, second, end = shown.decode().split("\r\033[J")
+        self.assertTrue(first.endswith("\r"))  # the cursor rests at the beginning
+        self.assertRegex(second, r"\Along, \d+ s: 0+\r\Z")
+        self.assertEqual(len(second), 39 + 1)
+        self.assertRegex(end, r"\A== long: \d+ s\r\n\Z")
 
     def test_step_in_one_line_that_fails_tells_all_and_ends_the_script(self):
         self.has("g++", "libboost1.74-dev")

@@ -1,6 +1,10 @@
 // A line on the terminal that is rewritten, to show progress. It is cut to the terminal's width,
 // which is read each time, and disappears when the object is destroyed. Nothing is written into a
 // pipe or a file.
+//
+// The cursor rests at the beginning of the line. When the window becomes narrower, most terminals
+// wrap what is there and keep the cursor at its character. Clearing from there to the end of the
+// screen then removes every part of the line.
 #pragma once
 
 #include <sys/ioctl.h>
@@ -36,12 +40,12 @@ class StatusLine {
   void show(const std::string& text) {
     if (!terminal_) return;
     // The last column stays free, because some terminals begin a new line after it.
-    note("\r\033[K{}", first_columns(text, columns() - 1));
+    note("\r\033[J{}\r", first_columns(text, columns() - 1));
     shown_ = true;
   }
 
   void clear() {
-    if (shown_) note("\r\033[K");
+    if (shown_) note("\r\033[J");
     shown_ = false;
   }
 

@@ -11,7 +11,8 @@
 namespace baton::ace {
 namespace {
 
-/// As accept(2) gives it to ACE's own: blocking, and open across exec.
+/// Makes the descriptor like those that ACE's own implementation gets from accept(2): blocking, and
+/// open across exec.
 void make_plain(int fildes) noexcept {
   ::fcntl(fildes, F_SETFL, 0);
   ::fcntl(fildes, F_SETFD, 0);
@@ -22,9 +23,9 @@ void accepted(Bridge& bridge, void* what, Outcome outcome) {
   result.aio_fildes = ACE_INVALID_HANDLE;
   if (outcome.error == 0) {
     const auto fildes = static_cast<int>(outcome.bytes);
-    bridge.descriptors().let_go(fildes);  // another file had the number before
+    bridge.descriptors().let_go(fildes);  // an earlier file had the number
     if (handler_is_gone(result)) {
-      ::close(fildes);  // no other code would
+      ::close(fildes);  // no other code does
     } else {
       make_plain(fildes);
       result.aio_fildes = fildes;
@@ -38,7 +39,7 @@ void accepted(Bridge& bridge, void* what, Outcome outcome) {
 Accept::~Accept() {
   if (!opened_) return;
   bridge_->let_go(handle_);
-  // A number that cannot be looked at stays open: it may belong to other code.
+  // A number whose file cannot be examined stays open: it may belong to other code.
   native::OpenFile now;
   if (native::look_at(handle_, now) == 0 && now == listener_) ::close(handle_);
 }

@@ -15,7 +15,8 @@ namespace {
 
 thread_local Bridge::Attached* attachments = nullptr;
 
-/// How long the end of the program waits for handlers of other threads. ACE's own does not.
+/// How long the end of the program waits for handlers of other threads. ACE's own implementation
+/// does not wait.
 constexpr std::chrono::seconds patience_at_end{1};
 
 /// The bridges that the end of the program has left alone. Static, so that leak checkers find them.
@@ -26,8 +27,8 @@ constinit std::atomic<Bridge*> all_left_alone{nullptr};
   for (;;) ::pause();
 }
 
-/// Programs raise their limit when they run already (ACE::set_handle_limit). Their threads are
-/// inside only during handle_events.
+/// Programs may raise their limit of descriptors later (ACE::set_handle_limit). Their threads are
+/// in Baton only during handle_events.
 Config for_ace(Config config) {
   config.let_threads_change("the ACE bridge");
   rlimit limit{};
@@ -38,7 +39,8 @@ Config for_ace(Config config) {
   return config;
 }
 
-/// A dedicated leader takes what the engine has completed before another thread sees it there.
+/// A dedicated leader takes completed operations out of the engine before another thread can see
+/// them there.
 bool shows_completions(const baton::Proactor& native) noexcept {
   return native.config().processors.front().mode != Mode::dedicated;
 }
@@ -117,10 +119,10 @@ void Bridge::outlive_calls(std::shared_ptr<Bridge> bridge) noexcept {
   }
 }
 
-/// False: the program ends, and a handler lasts.
+/// False: the program is ending, and a handler does not return.
 bool Bridge::wait_for_others() noexcept {
   const auto end = std::chrono::steady_clock::now() + patience_at_end;
-  // Looked at once a millisecond: a thread that leaves cannot notify, see ~Entry.
+  // Polls once a millisecond, because a thread that leaves cannot notify: see ~Entry.
   while (entries_.load() != 0) {
     if (program_ends() && std::chrono::steady_clock::now() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds{1});
@@ -148,7 +150,7 @@ Bridge::Attached::~Attached() {
   }
 }
 
-/// The proactor may be gone when the entry is.
+/// The attachment first: without the entry the proactor may be gone.
 void Bridge::Attached::end() noexcept {
   attachment_.reset();
   entry_.reset();
@@ -171,7 +173,7 @@ int Bridge::close() noexcept {
     native_->stop();
     if (!wait_for_others()) return 0;
   }
-  // Runs what is left in this thread, by handlers that find native_ in its place still.
+  // The remaining handlers run in this thread, and still find native_ set.
   delete native_.get();
   static_cast<void>(native_.release());
   if (!child) descriptors_.end_waiting();
@@ -199,7 +201,7 @@ int Bridge::close() noexcept {
       errno = ESHUTDOWN;
       return -1;
     }
-    // Handlers of the bridge's own do not count as events.
+    // The bridge's own handlers do not count as events.
     if (ran == 0 && !deadline.is_never() && native_->now() >= deadline) return 0;
   }
 }
@@ -253,7 +255,8 @@ int Bridge::post(ACE_POSIX_Asynch_Result& result) noexcept {
 int Bridge::cancel(int fildes) noexcept {
   const Entry entry{*this};
   if (!entry) return -1;
-  const bool transmits = transmissions_.cancel(fildes);  // marked before the step is cancelled
+  // The mark before the cancel: see Transmission::step_ended.
+  const bool transmits = transmissions_.cancel(fildes);
   const int answer = descriptors_.cancel(fildes);
   return transmits ? 0 : answer;
 }

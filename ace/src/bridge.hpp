@@ -1,5 +1,5 @@
 // Bridge: the part of baton::ace::Proactor that outlives it. ACE's operation objects hold it as
-// well, for a program may delete them after their proactor.
+// well, because a program may delete them after their proactor.
 #pragma once
 
 #include <ace/POSIX_Proactor.h>
@@ -31,13 +31,13 @@ class Bridge {
   Bridge(const Bridge&) = delete;
   Bridge& operator=(const Bridge&) = delete;
 
-  /// While one exists, the proactor underneath does. Converts to false when it is closed already,
-  /// and then errno is ESHUTDOWN.
+  /// While an entry exists, so does the proactor underneath. Converts to false when the bridge is
+  /// closed already, and then errno is ESHUTDOWN.
   class Entry {
    public:
     explicit Entry(Bridge& bridge) noexcept : bridge_(bridge) {
       // seq_cst, both here and in close(): either the closing thread sees the entry and waits, or
-      // this thread sees that it is closed.
+      // this thread sees that the bridge is closed.
       bridge_.entries_.fetch_add(1);
       open_ = !bridge_.closed_.load();
       if (!open_) errno = ESHUTDOWN;
@@ -74,7 +74,7 @@ class Bridge {
     start.told = tell<dispatch_what<ACE_POSIX_Asynch_Result>>(&result);
     return this->start(start);
   }
-  /// The same with a new result of a stream, or null for want of memory. 0, or -1 and errno, and
+  /// The same with a new result of a stream, or null for lack of memory. 0, or -1 and errno, and
   /// then the result is deleted.
   template <class StreamResult>
   [[gnu::always_inline]] int start_stream(StreamResult* result, Action action, int fildes,
@@ -98,14 +98,14 @@ class Bridge {
   int post(ACE_POSIX_Asynch_Result& result) noexcept;
   /// 0, 1 or -1, as ACE_POSIX_Proactor::cancel_aio.
   int cancel(int fildes) noexcept;
-  /// See Descriptors. Nothing once it is closed.
+  /// See Descriptors. A closed bridge does nothing.
   int opened(int fildes) noexcept;
   void let_go(int fildes) noexcept;
 
   /// Calls the handler of a result and deletes the result.
   template <class Result>
   void dispatch(Result& result, Outcome outcome);
-  /// The same for what was posted.
+  /// The same for a posted result.
   void dispatch_posted(ACE_POSIX_Asynch_Result& result);
 
   // REQUIRES: in an Entry, or in a completion.
@@ -123,15 +123,16 @@ class Bridge {
     std::shared_ptr<Bridge>* survivor;
     std::size_t dispatched = 0;
     bool posted = false;
-    bool in_handler = false;  // of the program's; stays so when that throws
+    bool in_handler = false;  // a handler of the program; stays true if it throws
   };
   [[nodiscard]] static Call* current() noexcept { return current_call; }
-  /// Its proactor is gone. If this thread is in one of its handlers, the bridge lives until that
-  /// call has ended; if others still are, when the program ends, as long as the program.
+  /// Called when the proactor is gone. If this thread is in one of its handlers, the bridge lives
+  /// until that call has ended. If the program ends while other threads are in its handlers, the
+  /// bridge lives as long as the program.
   static void outlive_calls(std::shared_ptr<Bridge> bridge) noexcept;
   [[nodiscard]] std::uint32_t entries_of_this_thread() const noexcept;
 
-  /// The state of one Attachment; on a list of its thread.
+  /// The state of one Attachment; each thread has a list of its own.
   class Attached {
    public:
     explicit Attached(std::shared_ptr<Bridge> bridge);
@@ -176,7 +177,8 @@ class Bridge {
   Bridge* next_left_alone_ = nullptr;
 };
 
-/// As application_specific_code of ACE's, which forgets the result of a handler that throws.
+/// Does what ACE's application_specific_code does, and also deletes the result if the handler
+/// throws.
 template <class Result>
 [[gnu::always_inline]] inline void Bridge::complete(Result& result, std::size_t bytes,
                                                     u_long error) {
@@ -192,8 +194,8 @@ template <class Result>
 
 template <class Result>
 [[gnu::always_inline]] inline void Bridge::dispatch(Result& result, Outcome outcome) {
-  // A handler that was deleted with its message block: nothing was moved, so the block need
-  // not be touched either.
+  // The handler was deleted, perhaps with its message block. Nothing was moved, so the block need
+  // not be touched.
   if (outcome.bytes == 0 && handler_is_gone(result)) [[unlikely]] {
     if (current_call != nullptr) ++current_call->dispatched;
     delete &result;

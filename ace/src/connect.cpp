@@ -13,7 +13,7 @@
 namespace baton::ace {
 namespace {
 
-/// A connect on its way: what must live until its end.
+/// The data of a connect that must live until its end.
 struct Connecting {
   std::unique_ptr<ACE_POSIX_Asynch_Result> result;
   Endpoint remote;
@@ -42,7 +42,7 @@ void connect_ended(Bridge& bridge, void* what, Outcome outcome) {
   remove(*connecting->pending, connecting->fildes);
   ACE_POSIX_Asynch_Result& result = *connecting->result.release();
   if (connecting->made && handler_is_gone(result)) {
-    ::close(connecting->fildes);  // no other code would
+    ::close(connecting->fildes);  // no other code does
     result.aio_fildes = ACE_INVALID_HANDLE;
   }
   bridge.dispatch(result, {0, outcome.error});
@@ -76,7 +76,7 @@ int prepare(Connecting& connecting, const ACE_Addr& remote, const ACE_Addr& loca
 
 int Connect::open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,
                   const void* completion_key, ACE_Proactor* proactor) {
-  // Without a handle it answers -1, which is usual here.
+  // Without a handle it returns -1, which is normal here.
   ACE_POSIX_Asynch_Operation::open(handler_proxy, handle, completion_key, proactor);
   return 0;
 }
@@ -107,8 +107,8 @@ int Connect::connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& 
     if (error == 0) return static_cast<void>(connecting.release()), 0;
     remove(*pending_, fildes);
   }
-  // It failed at once: a completion all the same, as on Windows. Its handler may be deleted by
-  // then, so a socket that was made for it is closed now.
+  // A connect that fails at once also ends with a completion, as on Windows. Its handler may be
+  // deleted by then, so a socket that was made for it is closed now.
   if (made) ::close(fildes);
   connecting->result->aio_fildes = made ? ACE_INVALID_HANDLE : handle;
   connecting->result->set_error(static_cast<u_long>(error));

@@ -1,4 +1,5 @@
-// Accept and connect. ACE's own use a thread with a select reactor, which is never started here.
+// Accept and connect. ACE's own implementation uses a thread with a select reactor, which is never
+// started here.
 #pragma once
 
 #include <mutex>
@@ -9,9 +10,9 @@
 
 namespace baton::ace {
 
-/// As ACE's: it owns the listening socket from open() on, and closes it when it is deleted - unless
-/// the program has closed it before. ACE opens it before the socket listens, so Baton gets it with
-/// the first accept.
+/// Like ACE's own accept, it owns the listening socket from open() on. Its destructor closes the
+/// socket unless the program has done so. ACE calls open() before the socket listens, so Baton gets
+/// the socket with the first accept.
 class Accept final : public virtual ACE_Asynch_Accept_Impl, public ACE_POSIX_Asynch_Operation {
  public:
   Accept(ACE_POSIX_Proactor* proactor, std::shared_ptr<Bridge> bridge)
@@ -38,17 +39,17 @@ class Connect final : public virtual ACE_Asynch_Connect_Impl, public ACE_POSIX_A
       : ACE_POSIX_Asynch_Operation(proactor), bridge_(std::move(bridge)) {}
   ~Connect() override { cancel(); }
 
-  /// The descriptor comes with each connect, or is made by it.
+  /// Takes no descriptor: each connect brings one or makes one.
   int open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,
            const void* completion_key, ACE_Proactor* proactor) override;
-  /// 0, or -1 and errno (ENOMEM, ESHUTDOWN). Everything else is a completion, failures that show at
-  /// once included. The socket is left non-blocking, as ACE does.
+  /// 0, or -1 and errno (ENOMEM, ESHUTDOWN). Every other error is a completion, also one that
+  /// occurs at once. The socket stays non-blocking, as with ACE.
   int connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& local, int reuse_address,
               const void* act, int priority, int signal_number) override;
-  /// All connects of this object that are pending.
+  /// Cancels all pending connects of this object.
   int cancel() override;
 
-  /// The descriptors of pending connects; the completions may come after the object is deleted.
+  /// The descriptors of pending connects. Their completions may come after the object is deleted.
   struct Pending {
     std::mutex mutex;
     std::vector<int> fildes;

@@ -13,10 +13,10 @@
 namespace baton::ace {
 namespace {
 
-/// Flags that ask for nothing that is not so already.
+/// Flags that change nothing, because Baton's datagrams behave so anyway.
 constexpr int harmless_flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 
-/// A datagram on its way: what must live until its end.
+/// The data of a datagram operation that must live until its end.
 struct Datagram {
   ACE_POSIX_Asynch_Result* result = nullptr;
   ACE_Message_Block* block = nullptr;
@@ -45,14 +45,15 @@ std::size_t blocks_of(const ACE_Message_Block* block) noexcept {
   return count;
 }
 
-/// complete() moves the first block by all bytes. So the others are moved by their shares before,
-/// and the first one back by what those have.
+/// complete() moves the pointer of the first block by all bytes. So first the other blocks are
+/// moved by their shares, and the first block back by the sum of these.
 void share_out(const Datagram& datagram, std::size_t bytes) noexcept {
   std::size_t left = bytes;
   for (ACE_Message_Block* each = datagram.block; each != nullptr; each = each->cont()) {
     const std::size_t share = std::min(left, room_or_length(*each, datagram.reads));
     left -= share;
-    // The pointers are offsets: this one wraps, and complete() wraps it back.
+    // The pointers are offsets. The difference for the first block wraps around, and complete()
+    // wraps it back.
     move(*each, datagram.reads, each == datagram.block ? share - bytes : share);
   }
 }
@@ -67,7 +68,7 @@ void datagram_ended(Bridge& bridge, void* what, Outcome outcome) {
   bridge.dispatch(result, outcome);
 }
 
-/// 0, or -1 and errno. The result is taken over, or deleted.
+/// 0, or -1 and errno. Takes the result over; deletes it after an error.
 int begin(Bridge& bridge, int fildes, ACE_Message_Block& block, bool reads, const ACE_Addr* address,
           ACE_POSIX_Asynch_Result* made) noexcept {
   std::unique_ptr<ACE_POSIX_Asynch_Result> result{made};
@@ -97,7 +98,7 @@ int begin(Bridge& bridge, int fildes, ACE_Message_Block& block, bool reads, cons
     start.size = blocks;
   }
   if (const int error = bridge.start(start)) return errno = error, -1;
-  // From the start on they belong to datagram_ended().
+  // After the start they belong to datagram_ended().
   static_cast<void>(result.release());
   static_cast<void>(datagram.release());
   return 0;

@@ -33,7 +33,7 @@ OperationKind kind_of(Action action, HandleKind handle) noexcept {
 
 }  // namespace
 
-/// Bytes may have been moved before. Of an accept that failed, they are no descriptor.
+/// A part may have been transferred. A failed accept has no descriptor, and so no bytes.
 Outcome Descriptors::Request::failure() const noexcept {
   return {kind() != OperationKind::accept ? bytes() : 0, errno_of(error())};
 }
@@ -76,7 +76,7 @@ Descriptors::Descriptor* Descriptors::add(int fildes) noexcept {
 // -- starting -------------------------------------------------------------------------------------
 
 int Descriptors::start_lazily(Descriptor& descriptor, const Start& start) noexcept {
-  // Descriptors that adopt would refuse are refused at once, too.
+  // A descriptor that adopt() refuses is refused at once, in this mode as well.
   if (!must_wait(descriptor) && descriptor.handle == nullptr) {
     if (const int error = adopt(descriptor, start)) return error;
   }
@@ -103,7 +103,7 @@ int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
   return 0;
 }
 
-/// A socket that was used before and listens now, or the other way round.
+/// For a socket that was used for transfers and listens now, or the other way round.
 int Descriptors::adopt_anew(Descriptor& descriptor, const Start& start) noexcept {
   if (descriptor.pending.load(std::memory_order_relaxed) != 0) return EINVAL;
   let_go(descriptor);
@@ -120,7 +120,7 @@ int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept 
   return start_as(kind_of(start.action, kind), descriptor, start);
 }
 
-/// Also behind others that wait, so that the order is kept.
+/// Also behind other starts that wait, which keeps the order.
 inline bool Descriptors::must_wait(const Descriptor& descriptor) noexcept {
   return descriptor.letting_go || (descriptor.waiting && !descriptor.waiting->empty());
 }
@@ -155,7 +155,7 @@ int Descriptors::wait_in_line(Descriptor& descriptor, const Start& start) noexce
   }
 }
 
-/// False: none waits, or it has to wait longer.
+/// False: no start waits, or the first has to wait longer.
 bool Descriptors::begin_next(Descriptor& descriptor) {
   Waiting next;
   int error = 0;
@@ -172,7 +172,8 @@ bool Descriptors::begin_next(Descriptor& descriptor) {
   return true;
 }
 
-/// No later call would begin them, so a handler's exception leaves only when all have begun.
+/// No later call would begin the others, so an exception of a handler is rethrown only when all
+/// have begun.
 void Descriptors::begin_all(Descriptor& descriptor) {
   std::exception_ptr thrown;
   for (bool more = true; more;) {
@@ -249,12 +250,13 @@ void Descriptors::let_go(int fildes) noexcept {
 
 void Descriptors::let_go(Descriptor& descriptor) noexcept {
   if (descriptor.waiting) {
-    for (Waiting& each : *descriptor.waiting) each.cancelled = true;  // they meant the earlier file
+    // They were for the earlier file.
+    for (Waiting& each : *descriptor.waiting) each.cancelled = true;
   }
   if (descriptor.handle == nullptr) return;
   descriptor.plain = false;
   Handle& handle = *std::exchange(descriptor.handle, nullptr);
-  // The close travels behind starts that are on their way to the lane; a cancel overtakes them.
+  // The close is queued behind starts that have not reached the lane yet; a cancel overtakes them.
   if (per_thread_) native_.cancel(handle);
   CachedOperation* const closing = native_.take_cached();
   if (closing == nullptr) return native_.close_detached(handle);

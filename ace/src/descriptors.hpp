@@ -1,10 +1,10 @@
-// Descriptors: the numbers that a program's operations name, and what Baton knows each one by.
+// Descriptors: the descriptor numbers in a program's operations, and Baton's handle for each.
 //
-// ACE's operations name a descriptor by its number; the program owns it, closes it when it likes
-// and may get the same number for another file. So Baton borrows it: a number has one handle, made
-// by its first start. The one tricky piece is a number that comes back for another file while
-// operations of the earlier file are pending: the earlier handle is then let go, its operations
-// complete with ECANCELED, and starts wait until the engine has forgotten the number.
+// ACE's operations name a descriptor by its number. The program owns the descriptor, closes it at
+// any time, and may get the same number for another file. So Baton borrows it: each number has one
+// handle, made at its first start. The one tricky piece is a number that is reused for another file
+// while operations of the earlier file are pending. The bridge then closes the earlier handle in
+// Baton, its operations complete with ECANCELED, and starts wait until the engine has detached it.
 #pragma once
 
 #include <atomic>
@@ -37,10 +37,11 @@ struct Outcome {
   int error = 0;  ///< an errno
 };
 
-/// The function that is told, in a thread in handle_events. It may throw what handlers throw.
+/// The function that gets the outcome, in a thread in handle_events. It may throw what handlers
+/// throw.
 struct Told {
   void (*function)(Bridge&, void* what, Outcome) = nullptr;
-  CompletionFunction completion = nullptr;  ///< of an operation, whose context is `what`
+  CompletionFunction completion = nullptr;  ///< for an operation whose context is `what`
   void* what = nullptr;
 };
 template <void (*function)(Bridge&, void*, Outcome)>
@@ -48,7 +49,7 @@ Told tell(void* what) noexcept;
 
 enum class Action : std::uint8_t { read, write, accept, connect, receive, send };
 
-/// One thing to start. Memory, list and endpoint live until the end is told.
+/// One operation to start. Memory, list and endpoint must live until its outcome was delivered.
 struct Start {
   int fildes = -1;
   Action action = Action::read;
@@ -67,19 +68,19 @@ class Descriptors {
   Descriptors(const Descriptors&) = delete;
   Descriptors& operator=(const Descriptors&) = delete;
 
-  /// 0, or an errno: then nothing was started, and nothing is told.
+  /// 0, or an errno: then nothing was started, and no outcome will come.
   int start(const Start& start) noexcept;
   /// The same for one buffer of a read or a write.
   int start_stream(const Start& start) noexcept;
-  /// 0: asked; 1: nothing is pending; -1 and errno: no such descriptor.
+  /// 0: requested; 1: nothing is pending; -1 and errno: no such descriptor.
   int cancel(int fildes) noexcept;
-  /// The program opens an operation for a number: it may name another file than before. 0, or an
-  /// errno when that cannot be told.
+  /// The program opens an operation for a number, which may name another file than before. 0, or an
+  /// errno if the file cannot be examined.
   int opened(int fildes) noexcept;
-  /// The number is of no more use for what it named: the program closes it, or the system has just
-  /// handed it out.
+  /// The number no longer names its earlier file: the program closes it, or the system has just
+  /// handed it out again.
   void let_go(int fildes) noexcept;
-  /// Tells everything that still waits its end. REQUIRES: the bridge is closed, and Baton is gone.
+  /// Ends all starts that still wait. REQUIRES: the bridge is closed, and Baton is gone.
   void end_waiting() noexcept;
 
  private:
@@ -95,14 +96,14 @@ class Descriptors {
     Lock mutex;
     bool plain = false;  // a stream socket of which a start need not look at anything below
     Handle* handle = nullptr;
-    native::OpenFile file;                         // of the handle, or of what waits for one
-    bool letting_go = false;                       // the earlier handle is being closed
-    std::atomic<std::uint32_t> pending{0};         // with Baton, and not told yet
-    std::atomic<Request*> at_rest{nullptr};        // taken with the mutex, given back without
+    native::OpenFile file;                   // of the handle, or of the starts that wait for one
+    bool letting_go = false;                 // the earlier handle is being closed
+    std::atomic<std::uint32_t> pending{0};   // started, and not delivered yet
+    std::atomic<Request*> at_rest{nullptr};  // idle; the mutex is only for taking
     std::unique_ptr<std::deque<Waiting>> waiting;  // only where some wait, or have waited
   };
-  /// An operation of Baton's. It is made by a descriptor's start that finds none at rest, and used
-  /// by its later ones.
+  /// An operation of Baton. A start that finds no idle one of its descriptor makes one, and later
+  /// starts reuse it.
   struct Request : Operation {
     Request(Bridge& for_bridge, Descriptor& for_descriptor) noexcept
         : bridge(for_bridge), descriptor(for_descriptor) {}
@@ -124,7 +125,7 @@ class Descriptors {
 
   [[nodiscard]] Descriptor* find(int fildes) const noexcept;
   [[nodiscard]] Descriptor* add(int fildes) noexcept;
-  // REQUIRES, from here on: the descriptor's mutex is held.
+  // REQUIRES for these: the descriptor's mutex is held.
   int adopt(Descriptor& descriptor, const Start& start) noexcept;
   int start_now(Descriptor& descriptor, const Start& start) noexcept;
   int start_as(OperationKind kind, Descriptor& descriptor, const Start& start) noexcept;
@@ -136,7 +137,7 @@ class Descriptors {
   void let_go(Descriptor& descriptor) noexcept;
   static bool must_wait(const Descriptor& descriptor) noexcept;
   int ask_for_end(Descriptor& descriptor) noexcept;
-  // REQUIRES: it is not held.
+  // REQUIRES for these: it is not held.
   bool begin_next(Descriptor& descriptor);
   void begin_all(Descriptor& descriptor);
 
@@ -161,7 +162,7 @@ void Descriptors::Request::completed(Operation& operation) {
   Bridge& bridge = request.bridge;
   void* const what = request.context();
   request.descriptor.pending.fetch_sub(1, std::memory_order_relaxed);
-  request.give_back();  // the next start may use it, also a start by the function
+  request.give_back();  // the next start may use it, even one that the function makes
   function(bridge, what, outcome);
 }
 
@@ -175,13 +176,13 @@ inline void Descriptors::Request::give_back() noexcept {
   Request* first = at_rest.load(std::memory_order_relaxed);
   do {
     next = first;
-    // release: the thread that takes it sees it as it was left.
+    // release: the thread that takes it sees all writes to it.
   } while (!at_rest.compare_exchange_weak(first, this, std::memory_order_release,
                                           std::memory_order_relaxed));
 }
 
-/// Null: no memory. No other thread takes one meanwhile, so the first stays the first's until it is
-/// taken, and its `next` is right when the exchange works.
+/// Null: no memory. No other thread takes one meanwhile, so if the exchange succeeds, `first->next`
+/// was still right.
 inline Descriptors::Request* Descriptors::take(Descriptor& descriptor) noexcept {
   Request* first = descriptor.at_rest.load(std::memory_order_acquire);
   while (first != nullptr &&
@@ -202,7 +203,8 @@ inline Descriptors::Descriptor* Descriptors::find(int fildes) const noexcept {
                                                         const Start& start) noexcept {
   Request* const request = take(descriptor);
   if (request == nullptr) return ENOMEM;
-  // A write is complete when all is written, as with the blocking write that is behind ACE's own.
+  // A write is complete when everything is written, as with the blocking write of ACE's own
+  // implementation.
   const bool whole = kind == OperationKind::write_stream || kind == OperationKind::write_file;
   request->prepare(kind, descriptor.handle,
                    static_cast<std::uint16_t>(whole ? Operation::exactly : 0));
@@ -234,7 +236,7 @@ inline Descriptors::Descriptor* Descriptors::find(int fildes) const noexcept {
                       start);
     }
   }
-  return this->start(Start{start});  // a copy, so that the caller's never needs to be in memory
+  return this->start(Start{start});  // a copy, so that the caller's own can stay in registers
 }
 
 }  // namespace baton::ace

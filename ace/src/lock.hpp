@@ -1,4 +1,4 @@
-// Lock: a mutex of one word for what each start takes for a few instructions. (std::mutex makes two
+// Lock: a mutex of one word, which each start holds for a few instructions. (std::mutex makes two
 // calls into the C library for it.) Drepper's second mutex, "Futexes Are Tricky".
 #pragma once
 

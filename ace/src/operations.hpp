@@ -1,5 +1,5 @@
-// Operations: what ACE's operation objects are under baton::ace::Proactor. Each keeps the bridge
-// alive, so that a program may delete it after the proactor.
+// Operations: the implementations of ACE's operation objects on baton::ace::Proactor. Each keeps
+// the bridge alive, so that a program may delete it after the proactor.
 #pragma once
 
 #include <ace/POSIX_Asynch_IO.h>
@@ -14,7 +14,7 @@
 
 namespace baton::ace {
 
-/// An operation of ACE's, with the bridge told when a descriptor is opened.
+/// An operation of ACE that notifies the bridge when it is opened for a descriptor.
 template <class Base>
 class Opening : public Base {
  public:
@@ -33,8 +33,8 @@ class Opening : public Base {
   std::shared_ptr<Bridge> bridge_;
 };
 
-/// Streams as ACE has them: clipped to the block, which is the first of a chain. Results come from
-/// kept memory, where ACE's own functions allocate each.
+/// Streams behave as in ACE: a transfer is clipped to its block, the first of a chain. Results come
+/// from a cache, where ACE's own functions allocate each.
 template <class Base>
 class Streaming : public Opening<Base> {
  public:
@@ -76,8 +76,8 @@ class WriteStream final : public Streaming<ACE_POSIX_Asynch_Write_Stream> {
   }
 };
 
-// A file's position, with both halves of the offset, as Windows has it; ACE's own drops the high
-// one. (u_long is 64 bits wide on every system that the bridge is built for.)
+// A position in a file from both halves of the offset, as on Windows. ACE's own implementation
+// drops the high half. (u_long is 64 bits wide on every system that the bridge is built for.)
 static_assert(sizeof(u_long) == 8);
 
 class ReadFile final : public Opening<ACE_POSIX_Asynch_Read_File> {

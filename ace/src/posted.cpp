@@ -63,7 +63,7 @@ void Posted::got(Token& token) {
       results_.pop_front();
       count_.store(results_.size(), std::memory_order_relaxed);
     }
-    // A refusal means that the proactor stops; clear() has the rest.
+    // A refusal means that the proactor stops; clear() then deletes the remaining results.
     if (!results_.empty()) static_cast<void>(send(token));
   }
   if (result != nullptr) bridge_.dispatch_posted(*result);

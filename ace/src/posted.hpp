@@ -1,10 +1,10 @@
-// Posted: the results that are queued by post_completion, in order: timers, wake-ups, users' own.
+// Posted: the results that post_completion has queued, in order: timers, wake-ups, users' own.
 //
-// Each call of handle_events dispatches one of them at most, so that a wake-up reaches exactly one
-// thread. An operation, the token, stands in Baton's queue while results wait: one for each lane,
-// for a lane may have no thread. A thread that gets a token takes one result, passes the token on
-// for the next, and runs its own result. A thread that gets one twice in a call gives it back for
-// another thread, or for its own next call.
+// Each call of handle_events dispatches at most one of them, so that a wake-up reaches exactly one
+// thread. While results wait, an operation, the token, is in Baton's queue. Each lane has a token
+// of its own, because a lane may have no thread. A thread that gets a token takes one result, posts
+// the token again for the next one, and runs its own result. A thread that gets a token twice in
+// one call gives it back, for another thread or for its own next call.
 #pragma once
 
 #include <ace/POSIX_Proactor.h>

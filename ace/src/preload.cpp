@@ -2,12 +2,12 @@
 //
 // libACE and programs reach the constructor, the destructor and the event loop of ACE_Proactor
 // through the dynamic linker, so that these here come first. The constructor gives ACE's own
-// another implementation; the destructor deletes it when ACE's timer thread has ended - ACE itself
-// deletes it before, and a timer that fires then meets freed memory. A thread in the event loop
-// drives until it leaves, so it is attached meanwhile. libACE deletes its singleton at the end of
-// the program, when other threads may still be in the event loop, so that is left out. This library
-// does not link libACE: preloaded into a program without ACE it does nothing, and into one with
-// another version it says so.
+// constructor another implementation. The destructor deletes that implementation when ACE's timer
+// thread has ended; ACE itself deletes it earlier, and a timer that fires then uses freed memory. A
+// thread in the event loop drives until it leaves, so it is attached meanwhile. libACE deletes its
+// singleton at the end of the program, when other threads may still be in the event loop, so this
+// deletion is suppressed. This library does not link libACE: preloaded into a program without ACE
+// it does nothing, and into one with another version it says so.
 #include "preload.hpp"
 
 #include <dlfcn.h>
@@ -91,7 +91,7 @@ class Library {
   }
 };
 
-/// The proactors that run on ours, and what is deleted with them.
+/// The proactors with an implementation of ours, and the objects that are deleted with them.
 struct Replaced {
   void* self;
   void* made;
@@ -145,7 +145,7 @@ void destroy(Destroy original, void* self) {
   delete found;
 }
 
-/// True: libACE ends with the program, and what runs on ours stays until the process ends.
+/// True: libACE is ending with the program, so our objects stay until the process ends.
 bool are_left_alone() {
   {
     const std::lock_guard guard{mutex};
@@ -154,7 +154,8 @@ bool are_left_alone() {
   return Library::instance().ends() != 0;
 }
 
-/// The calling thread is in the event loop of a proactor that runs on ours.
+/// While one exists, the calling thread is in the event loop of a proactor with an implementation
+/// of ours.
 class InLoop {
  public:
   explicit InLoop(const void* self) {

@@ -8,19 +8,19 @@ extern "C" {
 
 /// The version of ACE that the library was built for: 7.0.8 is 0x070008.
 using BatonAceVersion = unsigned (*)();
-/// An implementation (ACE_Proactor_Impl*) in place of `given`: null when that is not a stock one.
-/// On failure null, and a sentence in `reason`.
+/// Returns an implementation (ACE_Proactor_Impl*) to use in place of `given`; null if that is not a
+/// stock one. On failure null, and a sentence in `reason`.
 using BatonAceReplace = void* (*)(void* given, char* reason, std::size_t size);
 /// A timer queue (ACE_Proactor_Timer_Queue*) for a proactor that has none of its own; null when
 /// memory is exhausted.
 using BatonAceMakeQueue = void* (*)();
-/// Keeps the calling thread with the implementation that baton_ace_replace has made, while it is in
-/// ACE's event loop; null when that cannot be. The end of it, by the same thread.
+/// Attaches the calling thread to the implementation that baton_ace_replace has made, while the
+/// thread is in ACE's event loop; null if that is impossible. The same thread detaches.
 using BatonAceAttach = void* (*)(void* made);
 using BatonAceDetach = void (*)(void* attached);
-/// Deletes what baton_ace_replace and baton_ace_make_queue have made, and `given`; null is nothing.
-/// At the end of the program it leaves them, because threads may still be in the event loop.
+/// Deletes what baton_ace_replace and baton_ace_make_queue have made, and `given`; each may be
+/// null. At the end of the program it leaves them, because threads may still be in the event loop.
 using BatonAceDelete = void (*)(void* made, void* given, void* queue);
-/// 1: the program ends, and libACE with it.
+/// 1: the program is ending, and libACE with it.
 using BatonAceEnds = int (*)();
 }

@@ -21,7 +21,7 @@
 
 namespace {
 
-/// One of ACE's own, not a user's class derived from it.
+/// The implementation is one of ACE's own classes, not a class that a user has derived.
 bool is_stock(const ACE_Proactor_Impl& given) {
   const std::type_info& type = typeid(given);
   return type == typeid(ACE_POSIX_AIOCB_Proactor) || type == typeid(ACE_POSIX_CB_Proactor)
@@ -37,8 +37,8 @@ void explain(baton::ace::Proactor& made, const baton::ace::Options& options) {
                options.lazy ? ", lazy" : "", text.c_str());
 }
 
-/// ACE's timer thread takes locks when it begins, and libACE deletes them when it ends. So exit()
-/// waits until it has begun: the queue is the first thing that it looks at then.
+/// ACE's timer thread takes locks when it begins, and libACE deletes these locks when it ends. So
+/// exit() waits until the thread has begun, which its first access to the queue shows.
 class PreloadedQueue final : public baton::ace::TimerQueue {
  public:
   PreloadedQueue() {
@@ -62,7 +62,7 @@ class PreloadedQueue final : public baton::ace::TimerQueue {
   }
 
  private:
-  /// A thread that could not be made never begins, so this gives up.
+  /// Gives up after a while, because a thread that could not be made never begins.
   static void await_all() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds{1};
     const std::lock_guard guard{mutex_of_all};
@@ -113,7 +113,7 @@ extern "C" BATON_EXPORT void* baton_ace_attach(void* made) {
   try {
     return new baton::ace::Attachment(dynamic_cast<baton::ace::Proactor&>(*implementation));
   } catch (const std::exception&) {
-    return nullptr;  // it works without
+    return nullptr;  // ACE's own queue works as well
   }
 }
 

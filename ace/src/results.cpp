@@ -37,15 +37,16 @@ struct ReadDatagramResult : ACE_POSIX_Asynch_Read_Dgram_Result {
   static constexpr auto size = &ReadDatagramResult::addr_len_;
 };
 
-/// ThreadSanitizer does not see libACE count the references of a proxy (with atomic instructions;
-/// libACE is not built with it), and takes the end of the last one for a race with reads before.
+/// libACE, which is built without ThreadSanitizer, counts the references of a proxy by atomic
+/// instructions. ThreadSanitizer does not see these, and reports the end of the last reference as a
+/// race with earlier reads.
 class ReadsCountedByAce {
  public:
 #ifdef BATON_ACE_TSAN
   ReadsCountedByAce() noexcept { AnnotateIgnoreReadsBegin(__FILE__, __LINE__); }
   ~ReadsCountedByAce() { AnnotateIgnoreReadsEnd(__FILE__, __LINE__); }
 #else
-  ReadsCountedByAce() noexcept {}  // not trivial: a variable of it is used
+  ReadsCountedByAce() noexcept {}  // not trivial, so that a variable of this type counts as used
   ~ReadsCountedByAce() {}
 #endif
   ReadsCountedByAce(const ReadsCountedByAce&) = delete;
@@ -57,7 +58,7 @@ class ReadsCountedByAce {
 // -- memory of results ----------------------------------------------------------------------------
 
 #ifdef BATON_ACE_ASAN
-constexpr unsigned kept_max = 0;  // so that it sees each use after the end
+constexpr unsigned kept_max = 0;  // so that the sanitizer sees each use after the end
 #else
 constexpr unsigned kept_max = 64;
 #endif
@@ -66,7 +67,7 @@ constinit thread_local ResultMemory::Kept ResultMemory::kept{};
 
 ResultMemory::EndOfThread::~EndOfThread() {
   while (kept.first != nullptr) ::operator delete(std::exchange(kept.first, kept.first->next));
-  kept.room = 0;  // destructors that come later keep nothing
+  kept.room = 0;  // destructors that run later cache nothing
 }
 
 void ResultMemory::free_or_begin(void* memory) noexcept {

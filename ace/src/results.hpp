@@ -21,7 +21,7 @@ ACE_POSIX_Asynch_Result* posix_part(Implementation* result) noexcept {
   return dynamic_cast<ACE_POSIX_Asynch_Result*>(result);
 }
 
-/// Memory for results, by one size. Each thread keeps some of what it gives back.
+/// Memory for results, all of one size. Each thread caches some of the blocks that it gives back.
 class ResultMemory {
  public:
   static constexpr std::size_t size = std::max(sizeof(ACE_POSIX_Asynch_Read_Stream_Result),
@@ -48,7 +48,7 @@ class ResultMemory {
   struct Kept {
     Free* first;
     unsigned room;
-    bool begun;  ///< the end of the thread frees them
+    bool begun;  ///< the end of the thread frees the blocks
   };
   struct EndOfThread {
     ~EndOfThread();
@@ -65,7 +65,7 @@ class StreamResult final : public Base {
   template <class... Arguments>
   explicit StreamResult(Arguments&&... arguments) : Base(std::forward<Arguments>(arguments)...) {}
 
-  using Base::complete;  // ACE's own classes have it protected
+  using Base::complete;  // protected in ACE's own classes
 
   static void* operator new(std::size_t, const std::nothrow_t&) noexcept {
     static_assert(sizeof(StreamResult) <= ResultMemory::size);
@@ -77,8 +77,8 @@ class StreamResult final : public Base {
   }
 };
 
-/// Bytes that fit into a block, and those in it. A program may have moved the pointers past the
-/// block's end or past each other: then 0.
+/// The bytes that fit into a block, and the bytes in it; 0 if the program has moved a pointer past
+/// the block's end or past the other pointer.
 inline std::size_t room_of(const ACE_Message_Block& block) noexcept {
   return block.wr_ptr() < block.mark() ? block.space() : 0;
 }
@@ -86,7 +86,7 @@ inline std::size_t length_of(const ACE_Message_Block& block) noexcept {
   return block.rd_ptr() < block.wr_ptr() ? block.length() : 0;
 }
 
-/// The handler that a result is for is deleted.
+/// The handler of a result was deleted.
 bool handler_is_gone(ACE_POSIX_Asynch_Result& result) noexcept;
 
 /// False: ACE had no memory for the address of the sender, and completing the result would crash.

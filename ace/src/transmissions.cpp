@@ -52,7 +52,7 @@ int Transmission::begin(const std::shared_ptr<Bridge>& bridge, const Plan& plan,
     const std::lock_guard guard{bridge->transmissions().mutex_};  // see step_ended
     error = made->go_on(0);
   }
-  // Without an error it may be over by now, and deleted.
+  // Without an error it may have ended and deleted itself by now.
   if (error != 0) delete made;
   return error;
 }
@@ -72,7 +72,7 @@ Transmission::~Transmission() {
 
 // -- steps ----------------------------------------------------------------------------------------
 
-/// Starts what follows the step that has ended, if anything does. 0 or an errno.
+/// Starts the step that follows, if there is one. 0 or an errno.
 int Transmission::go_on(std::size_t just_read) noexcept {
   switch (step_) {
     case Step::none:
@@ -113,12 +113,12 @@ int Transmission::start_step(int fildes, Action action, char* data, std::size_t 
   start.action = action;
   start.data = data;
   start.size = size;
-  start.offset = plan_.offset;  // a socket has none, and does not look at it
+  start.offset = plan_.offset;  // a socket has no offset and ignores it
   start.told = tell<step_ended>(this);
   return bridge_.descriptors().start(start);
 }
 
-/// Nothing follows the step that has ended.
+/// No step follows the one that has ended.
 bool Transmission::is_last() const noexcept {
   const bool file_sent = plan_.bytes == 0 && step_ != Step::read;
   return step_ == Step::trailer || (file_sent && trailer_of(plan_) == 0);
@@ -131,12 +131,13 @@ void Transmission::step_ended(Bridge& /*bridge*/, void* what, Outcome outcome) {
 void Transmission::step_ended(Outcome outcome) {
   int error = take_in(outcome);
   if (error == 0) {
-    // A cancel marks it first and then cancels the step: it sees the one or the other.
+    // A cancel first sets the mark and then cancels the step. Either the mark is seen here, or the
+    // cancel finds the next step.
     const std::lock_guard guard{bridge_.transmissions().mutex_};
     const bool ends = cancelled_ && step_ != Step::trailer;
     const bool last = is_last();
     error = ends ? ECANCELED : go_on(outcome.bytes);
-    // Another step is on its way, and another thread may be at its end already.
+    // The next step has begun, and another thread may be ending it already.
     if (error == 0 && !last) return;
   }
   Bridge& bridge = bridge_;
@@ -146,7 +147,7 @@ void Transmission::step_ended(Outcome outcome) {
   bridge.dispatch(result, whole);
 }
 
-/// Books what a step has brought. 0 or an errno.
+/// Accounts for the bytes of a step. 0 or an errno.
 int Transmission::take_in(Outcome outcome) noexcept {
   if (step_ != Step::read) sent_ += outcome.bytes;
   if (outcome.error != 0) return outcome.error;

@@ -1,5 +1,5 @@
-// Transmissions: a header, a part of a file and a trailer, sent through a socket one after the
-// other: one ACE operation that is made of several of Baton's.
+// Transmissions: each is one ACE operation that sends a header, a part of a file and a trailer
+// through a socket, by several operations of Baton.
 #pragma once
 
 #include <ace/POSIX_Asynch_IO.h>
@@ -18,7 +18,7 @@ class Transmission;
 
 class Transmissions {
  public:
-  /// Asks for the end of those that go to this socket. False: there are none.
+  /// Cancels the transmissions to this socket. False: there are none.
   bool cancel(int socket) noexcept;
 
  private:
@@ -27,7 +27,7 @@ class Transmissions {
   Transmission* first_ = nullptr;
 };
 
-/// One of them; it deletes itself when it has told the end.
+/// One transmission. It deletes itself when it has delivered its outcome.
 class Transmission {
  public:
   struct Plan {
@@ -39,7 +39,7 @@ class Transmission {
     std::size_t per_send = 0;  ///< not 0
   };
 
-  /// Takes the result over when it answers 0; else an errno.
+  /// Returns 0 and takes the result over, or returns an errno.
   static int begin(const std::shared_ptr<Bridge>& bridge, const Plan& plan,
                    ACE_POSIX_Asynch_Result& result) noexcept;
 
@@ -68,7 +68,7 @@ class Transmission {
   std::unique_ptr<char[]> piece_;
   std::size_t sent_ = 0;
   Step step_ = Step::none;
-  bool cancelled_ = false;  // guarded by the mutex of all; looked at between two steps
+  bool cancelled_ = false;  // guarded by the mutex of Transmissions; read between two steps
   Transmission* next_ = nullptr;
   Transmission* previous_ = nullptr;
 };

@@ -6,7 +6,7 @@
 
 #include "results.hpp"
 
-// libACE does not export this destructor (7.0.8 and before), which derived classes need. This one
+// libACE (up to 7.0.8) does not export this destructor, which derived classes need. This definition
 // stays inside this library.
 ACE_BEGIN_VERSIONED_NAMESPACE_DECL
 ACE_Asynch_Transmit_File_Impl::~ACE_Asynch_Transmit_File_Impl() = default;
@@ -15,7 +15,7 @@ ACE_END_VERSIONED_NAMESPACE_DECL
 namespace baton::ace {
 namespace {
 
-/// Bytes of a piece unless the program says.
+/// The bytes of one piece, unless the program gives a number.
 constexpr std::size_t per_send_default = std::size_t{64} << 10;
 
 }  // namespace

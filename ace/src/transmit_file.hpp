@@ -1,4 +1,4 @@
-// TransmitFile: ACE's operation, which Transmission carries out.
+// TransmitFile: ACE's operation of this name; Transmission carries it out.
 #pragma once
 
 #include "operations.hpp"

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 constexpr baton::Duration linger_time = 2s;
 constexpr std::size_t linger_bytes = 256 * 1024;
 
-// Refused connections shall not keep their places for long.
+// Refused connections must not keep their places for long.
 constexpr baton::Duration turned_away_time = 2s;
 
 // A head that does not fit: because of its target, or because of its other lines.

@@ -45,8 +45,8 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
   static Result<Acceptor> listen(Proactor& proactor, const Endpoint& endpoint,
                                  ListenOptions options = {}) noexcept;
   /// A listener for each lane of the proactor, all on one port (SO_REUSEPORT): with
-  /// AcceptPolicy::same_thread a connection is accepted and served by one thread. One where there
-  /// is one lane. Throws std::bad_alloc.
+  /// AcceptPolicy::same_thread a connection is accepted and served by one thread. With one lane
+  /// there is one listener. Throws std::bad_alloc.
   static Result<std::vector<Acceptor>> listen_each_lane(Proactor& proactor,
                                                         const Endpoint& endpoint,
                                                         ListenOptions options = {});
@@ -54,9 +54,9 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
   static Result<Acceptor> adopt(Proactor& proactor, NativeHandle native,
                                 Ownership ownership = Ownership::owned, Home home = {}) noexcept;
 
-  /// Waits for a connection: Result<StreamSocket>, at home where Config::accept_policy says. In a
-  /// handler take the socket by take(); a handler of a cached operation may also leave it, and it
-  /// is closed.
+  /// Waits for a connection: Result<StreamSocket>, whose home Config::accept_policy chooses. A
+  /// handler takes the socket by take(). If a handler of a cached operation does not take it, it is
+  /// closed.
   [[nodiscard]] auto accept() noexcept { return awaitable(accepting(nullptr), taking()); }
   template <detail::CachedHandler Handler>
   [[nodiscard]] std::error_code accept(Handler&& handler) noexcept {
@@ -81,13 +81,13 @@ class BATON_EXPORT Acceptor : public IoObject, public SocketOptions<Acceptor> {
   /// When the proactor cannot take one more handle, the connection is closed. An operation of the
   /// caller keeps the connection until it is taken.
   static Result<StreamSocket> take(Proactor& proactor, Operation& operation) noexcept;
-  /// The same; errc::handle_closed of an acceptor that was default-constructed.
+  /// The same; errc::handle_closed if the acceptor was default-constructed.
   Result<StreamSocket> take(Operation& operation) const noexcept {
     if (proactor_if_any() == nullptr) return unexpected{make_error_code(errc::handle_closed)};
     return take(proactor(), operation);
   }
 
-  /// The address it listens at, with the port that the system chose. Errors: the system's;
+  /// The address that it listens on, with the port that the system chose. Errors: the system's;
   /// errc::handle_closed.
   [[nodiscard]] Result<Endpoint> local_endpoint() const noexcept;
 

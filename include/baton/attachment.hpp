@@ -10,26 +10,26 @@ namespace baton {
 
 class AttachedMember;  // src/core/crew.hpp
 
-/// Makes handle_events(), poll() and run_one() cost a thread about what run() costs it. For
-/// programs with a loop of their own:
+/// With an attachment, handle_events(), poll() and run_one() cost a thread about as much as run()
+/// does. For programs with a loop of their own:
 ///
 ///   const Attachment attached{proactor};
 ///   while (proactor.handle_events() > 0) look_at_other_things();
 ///
-/// In per_thread mode the thread keeps its lane between the calls, and is treated there as a
-/// handler is in run(). Its starts go straight to the engine, with the next call at the latest. An
-/// engine that is bound to the thread stays bound. (Without an attachment, io_uring gives its bound
-/// ring up at the first return with operations in flight.) So it has the duties of a handler. Its
-/// lane is not served before its next call: no timer, no deadline, nothing that other threads start
-/// there. And it must not wait for one of its own operations by other means
+/// In per_thread mode the thread keeps its lane between the calls, where the library treats it like
+/// a handler inside run(). Its starts go straight to the engine, at the latest with its next call.
+/// An engine that is bound to the thread stays bound. (Without an attachment, io_uring gives up its
+/// bound ring at the first return with operations in flight.) So the thread has the duties of a
+/// handler. Until its next call nothing in its lane is served: no timer, no deadline, no start of
+/// another thread. And the thread must not wait for one of its own operations by other means
 /// (Proactor::cancel_wait). In the other modes threads keep nothing between calls, and an
 /// attachment does nothing.
 ///
 /// A thread may be attached to several proactors.
 class BATON_EXPORT Attachment {
  public:
-  /// Takes a lane, if there is one without a thread. In a handler of this proactor, or in a thread
-  /// that is attached to it, it does nothing. Throws std::system_error: errc::wrong_thread when a
+  /// Takes a lane if one has no thread. In a handler of this proactor, or in a thread that is
+  /// attached to it already, it does nothing. Throws std::system_error: errc::wrong_thread when a
   /// pinned lane is kept for another thread, errc::after_fork in a child that has not called
   /// reopen(); and std::bad_alloc.
   explicit Attachment(Proactor& proactor);

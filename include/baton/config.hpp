@@ -128,7 +128,8 @@ struct BATON_EXPORT Config {
   std::vector<std::string> prefer;
   /// Engines that must not be used, not even probed: no system call of theirs is ever made.
   std::vector<std::string> forbid;
-  /// Microseconds between two looks at a leader; up to 8 times that while no handler is stuck.
+  /// Microseconds between two checks of a leader by the standby; up to 8 times as long while no
+  /// handler is stuck.
   std::uint32_t understudy_look_us = 1'000;
   /// The system-call table in place of the real one: for tests and simulation, or
   /// high_descriptors(); null: the real one.
@@ -153,14 +154,14 @@ struct BATON_EXPORT Config {
   static Result<Config, Failure> parse_xml(std::string_view document, Config base);
   /// The same from a file, of at most 1 MiB.
   static Result<Config, Failure> load_xml(const std::string& path, Config base);
-  /// For an interface whose threads are inside only during a wait, and may end in between: a
-  /// per_thread processor then binds nothing to one thread, unless its profile says so. `who`, the
-  /// interface, is named in `sources`. Call it when everything else is set.
-  void let_threads_change(std::string_view who);
-  /// For `system`: the real calls, but the library's own descriptors (rings, epoll sets, eventfds,
-  /// signalfds, pipes) get numbers from lowest_high_descriptor() on. For a library with a proactor
-  /// inside a program that expects to get the low numbers. The table is never destroyed. Any
-  /// thread.
+  /// For an interface whose threads are in the library only during a wait, and may end between two
+  /// waits. A per_thread processor then binds no engine to a thread, unless its profile asks for
+  /// that. `client` is the name of the interface in `sources`. Call it after all other settings.
+  void let_threads_change(std::string_view client);
+  /// A value for `system`: the real calls, except that the library's own descriptors (rings, epoll
+  /// sets, eventfds, signalfds, pipes) get numbers from lowest_high_descriptor() on. For a library
+  /// with a proactor inside a program that expects to get the low numbers. The table is never
+  /// destroyed. Any thread.
   [[nodiscard]] static const os::System* high_descriptors() noexcept;
   /// 64 (or a quarter of the table, if that is less) below the end of the table of descriptors
   /// (RLIMIT_NOFILE), and 4,032 at most.

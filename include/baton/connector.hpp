@@ -66,9 +66,9 @@ class BATON_EXPORT Connector {
   [[nodiscard]] Proactor& proactor() const noexcept { return *proactor_; }
 
   /// Opens a socket and connects it: Result<StreamSocket>. A start fails when no descriptor is
-  /// left or the system lacks that family; ECONNREFUSED and similar errors are completions. In a
-  /// handler take the socket by take(); a handler of a cached operation may also leave it, and it
-  /// is closed.
+  /// left or the system lacks that family; ECONNREFUSED and similar errors are completions. A
+  /// handler takes the socket by take(). If a handler of a cached operation does not take it, it is
+  /// closed.
   [[nodiscard]] detail::Awaitable<detail::ConnectRequest<Endpoint>, Connector> connect(
       Endpoint endpoint) noexcept {
     return {proactor_, {proactor_, endpoint, home_}, *this};

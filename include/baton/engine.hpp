@@ -91,8 +91,8 @@ enum class LeaderRule : std::uint8_t {
 /// The view of completed operations that takes no lock and no system call.
 enum class Glance : std::uint8_t {
   cannot_tell,  ///< only the kernel knows: ask descriptor(), or wait
-  nothing,      ///< a look now would bring nothing
-  something     ///< a look now would bring completions, or let the kernel bring some
+  nothing,      ///< polling now would find nothing
+  something     ///< polling now would find completions, or let the kernel deliver some
 };
 
 /// Facts, fixed once the engine is open, except for what unpin() changes. The core decides by
@@ -144,8 +144,7 @@ struct EngineOptions {
   /// without descriptors: its connection could not be adopted.
   const std::atomic<std::uint32_t>* handles = nullptr;
   std::uint32_t handles_full = limits::handles_max;  ///< Config::handles_max
-  /// Out: what was replaced by the engine's own choice, one line each ("interrupt: signal ->
-  /// eventfd:
+  /// Out: what was replaced by the engine's own choice, a line for each ("wait: poll -> epoll:
   /// ..."), shown by Proactor::explain() (P-33). Each ends with its reason code: see with_code().
   std::function<void(std::string_view)> explain;
 };
@@ -176,9 +175,9 @@ class BATON_EXPORT Engine {
   virtual void detach(Handle&) noexcept {}
 
   /// Begins an operation, without waiting. completed: the outcome is in the operation already.
-  /// busy: nothing was begun; the processor submits it again after a completion. `record`: what
-  /// handle_record() has answered since the handle was attached; or null, where the core does not
-  /// have it at hand. REQUIRES: the handle is attached, except for a close.
+  /// busy: nothing was begun; the processor submits it again after a completion. `record`: the
+  /// result of handle_record() since the handle was attached, or null if the core does not have it
+  /// at hand. REQUIRES: the handle is attached, except for a close.
   virtual Submission submit(Operation& operation, void* record) noexcept = 0;
   /// The engine's own record of an attached handle, valid until detach, so that submit need not
   /// look for it; null if it has none.
@@ -197,11 +196,11 @@ class BATON_EXPORT Engine {
   /// one.
   virtual void interrupt() noexcept = 0;
 
-  /// Of an engine whose leader_rule is pinned, by the thread that waits there, or by any if none
-  /// has: from now on leader_rule is any, and what is in flight goes on. Appends what has completed
-  /// meanwhile, also where it fails; an interrupt may be lost. May wait for transfers of files that
-  /// the system has begun. False: the engine stays bound to its thread, by its nature, by its
-  /// configuration (profile=pinned) or for want of memory.
+  /// For an engine whose leader_rule is pinned: from now on the rule is any, and operations in
+  /// flight go on. The caller is the thread that waits in this engine, or any thread if none has
+  /// waited yet. Appends what has completed meanwhile, even when it fails; an interrupt may be
+  /// lost. May wait for transfers of files that the system has begun. False: the engine stays bound
+  /// to its thread, by its nature, by its configuration (profile=pinned) or for lack of memory.
   virtual bool unpin(OperationQueue& completed) noexcept {
     static_cast<void>(completed);
     return false;
@@ -210,8 +209,8 @@ class BATON_EXPORT Engine {
   /// Readable when wait would not block; invalid_handle if there is none (the wait of a thread that
   /// leads several processors is then sliced).
   [[nodiscard]] virtual NativeHandle descriptor() const noexcept { return invalid_handle; }
-  /// Called right before a wait by descriptor(): when to look although nothing is readable, because
-  /// an operation backs off until then.
+  /// Called right before a wait on descriptor(): the time at which the engine must be polled even
+  /// if nothing is readable, because an operation backs off until then.
   [[nodiscard]] virtual Deadline due() noexcept { return Deadline::never(); }
 
   /// Any thread, any time, and signal handlers: no lock, no system call.

@@ -48,9 +48,9 @@ class Handle {
   [[nodiscard]] bool owned() const noexcept { return ownership_ == Ownership::owned; }
   /// The descriptor itself is in non-blocking mode, so that a plain read or write cannot block.
   [[nodiscard]] bool nonblocking() const noexcept { return nonblocking_; }
-  /// Whether it was opened for reading; of a listening socket, whether it was adopted as one. If
-  /// not, a read or an accept fails at once (EBADF, ENOTCONN, EINVAL), and there is no readiness to
-  /// wait for.
+  /// Whether it was opened for reading; for a listening socket, whether it was adopted as a
+  /// listener. If not, a read or an accept fails at once (EBADF, ENOTCONN, EINVAL), and there is no
+  /// readiness to wait for.
   [[nodiscard]] bool readable() const noexcept { return readable_; }
   /// The same for writing.
   [[nodiscard]] bool writable() const noexcept { return writable_; }

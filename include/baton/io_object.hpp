@@ -10,12 +10,12 @@
 // void(Operation&). One for the caller's own operation is stored by plain copy in two pointers;
 // without one, `peer.read(operation, buffer)` keeps the handler that the operation has. One for a
 // cached operation has room for limits::cached_handler_size bytes and is destroyed when it has run.
-// A deadline for the caller's own operation is set before: operation.set_deadline(...).
+// Set the deadline of the caller's own operation before the start: operation.set_deadline(...).
 //
 // Objects are movable owners, also while operations are pending (those belong to the handle). They
-// hold a reference to their proactor, which must outlive them. Requests on one object may be
-// started by several threads at once; closing, moving and destroying it are changes, as with any
-// other value.
+// hold a reference to their proactor, which must outlive them. Several threads may start requests
+// on one object at once. Closing, moving and destroying it need exclusive access, as with any other
+// value.
 #pragma once
 
 #include <concepts>
@@ -109,7 +109,7 @@ struct UntilRequest {
   void undo(Operation&) const noexcept {}
 };
 
-/// The usual request stands in its operation from the beginning: nothing is written twice.
+/// Builds the usual request directly in its operation, so that nothing is written twice.
 template <class Finish>
 class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request, Finish> final
     : public AwaiterModifiers<Awaitable<Request, Finish>> {
@@ -234,7 +234,7 @@ class BATON_EXPORT IoObject {
       : proactor_(other.proactor_), handle_(std::exchange(other.handle_, nullptr)) {}
   IoObject& operator=(IoObject&& other) noexcept;
   /// Starts a close and does not wait for it. REQUIRES: the proactor is alive. If it is not, the
-  /// program ends with a sentence, unless the proactor's memory was freed or is used again.
+  /// program ends with a message, unless the proactor's memory was freed or reused.
   ~IoObject();
 
   /// Whether it has a handle.
@@ -245,7 +245,7 @@ class BATON_EXPORT IoObject {
   [[nodiscard]] NativeHandle native() const noexcept {
     return handle_ != nullptr ? handle_->native() : invalid_handle;
   }
-  /// REQUIRES: not default-constructed; else the program ends with a sentence.
+  /// REQUIRES: not default-constructed; else the program ends with a message.
   [[nodiscard]] Proactor& proactor() const noexcept {
     if (proactor_ == nullptr) {
       detail::misused("an object that was default-constructed has no proactor: open one first");
@@ -253,7 +253,7 @@ class BATON_EXPORT IoObject {
     return *proactor_;
   }
 
-  /// Asks for the early end of everything that is pending on it. Any thread.
+  /// Requests the early end of everything that is pending on it. Any thread.
   CancelResult cancel() noexcept;
 
   /// Close as an operation: pending operations are cancelled and complete first, this one last. The
@@ -310,7 +310,7 @@ class BATON_EXPORT IoObject {
     return made;
   }
 
-  // The three ways in.
+  // The three forms of a start.
   template <class Request, class Finish>
   [[nodiscard]] detail::Awaitable<Request, Finish> awaitable(Request request,
                                                              Finish finish) const noexcept {

@@ -38,7 +38,7 @@ inline constexpr std::uint32_t operations_max = 1'048'576;
 /// Readiness reports taken from a wait strategy in one wait, and completions reaped in one batch.
 inline constexpr std::size_t reports_max = 256;
 
-/// Handlers a thread runs before it looks at its engine again, so that posted work that posts
+/// Handlers that a thread runs before it polls its engine again, so that posted work that posts
 /// itself cannot starve I/O, and I/O cannot starve timers.
 inline constexpr std::size_t handlers_per_look = 128;
 

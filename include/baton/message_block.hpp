@@ -58,7 +58,8 @@ class BATON_EXPORT MessagePool {
 
   /// Bytes of a block that carry data.
   [[nodiscard]] std::size_t block_size() const noexcept { return block_size_; }
-  /// Not taken now; both are back at their first values when no message is left.
+  /// Blocks that are not taken now. This and links_available() are back at their first values when
+  /// no message is left.
   [[nodiscard]] std::size_t blocks_available() const noexcept { return data_.available(); }
   /// See blocks_available().
   [[nodiscard]] std::size_t links_available() const noexcept { return links_.available(); }
@@ -102,22 +103,22 @@ class BATON_EXPORT MessageBlock {
   [[nodiscard]] MutableBuffer room() const noexcept;
   /// Bytes were put at the beginning of room(). REQUIRES: count <= room().size.
   void commit(std::size_t count) noexcept;
-  /// Adds blocks until `bytes` fit behind what is there. errc::pool_exhausted: nothing was added,
-  /// also when the message has no pool.
+  /// Adds blocks until `bytes` fit behind what is there. errc::pool_exhausted, also when the
+  /// message has no pool: nothing was added.
   std::error_code grow(std::size_t bytes) noexcept;
   /// Copies bytes to the end, growing. errc::pool_exhausted: nothing was written.
   std::error_code write(ConstBuffer bytes) noexcept;
 
   /// The parts to read, front first, into `list`; parts that do not fit are left out.
   [[nodiscard]] std::span<ConstBuffer> parts(std::span<ConstBuffer> list) const noexcept;
-  /// Copies from the front without taking it; how many.
+  /// Copies bytes from the front without taking them; returns how many.
   std::size_t peek(MutableBuffer into) const noexcept;
   /// Takes bytes from the front; blocks that were read go back to the pool. REQUIRES: count <=
   /// size().
   void consume(std::size_t count) noexcept;
 
   /// Appends `tail`, which is empty afterwards. The room of this one ends where `tail` begins.
-  /// REQUIRES: of the same pool, or one of the two is without.
+  /// REQUIRES: both are of the same pool, or one of them has none.
   void append(MessageBlock&& tail) noexcept;
   /// Cuts the first `count` bytes off and returns them; no byte is copied. errc::pool_exhausted.
   /// REQUIRES: count <= size().

@@ -53,8 +53,8 @@ namespace baton {
 
 class HandlerRunner;  // src/core
 
-/// In the order of an operation's life. The numbers are odd while it is pending, so that one bit
-/// tells.
+/// In the order of an operation's life. Pending states have odd numbers, so that one bit shows
+/// whether an operation is pending.
 enum class OperationState : std::uint8_t {
   initialized = 0,
   started = 1,
@@ -240,8 +240,8 @@ class BATON_EXPORT Operation {
   /// Null if there is none.
   [[nodiscard]] Strand* strand() const noexcept { return strand_; }
 
-  /// A free word for the user: printed in reports of stuck operations (pending.hpp), with the name
-  /// that Proactor::name_tag gave it.
+  /// A word that Baton does not use. Reports of stuck operations (pending.hpp) print it, with the
+  /// name that Proactor::name_tag gave it.
   void set_tag(std::uint32_t tag) noexcept { tag_ = tag; }
   /// 0 if there is none.
   [[nodiscard]] std::uint32_t tag() const noexcept { return tag_; }

@@ -86,7 +86,7 @@ class OperationList {
   }
 
  private:
-  // The first one's link back is not kept.
+  // The back link of the first one has no meaning.
   Operation* head_ = nullptr;
   Operation* tail_ = nullptr;
 };

@@ -127,9 +127,9 @@ class BATON_EXPORT Proactor {
   /// As the constructor, without exceptions.
   static Result<std::unique_ptr<Proactor>, Failure> open(Config config);
 
-  /// finish(), unless it was called before; nothing is called afterwards. The handlers that run
-  /// here must not touch destroyed objects, such as those declared after the proactor: see
-  /// FinishAtEnd. A handler may call exit(): the proactor, if it is static, is left as it is.
+  /// Calls finish() if the program has not. No handler runs afterwards. The handlers that run here
+  /// must not touch destroyed objects, such as those declared after the proactor: see FinishAtEnd.
+  /// A handler may call exit(): the proactor, if it is static, is left as it is.
   ~Proactor();
   Proactor(const Proactor&) = delete;
   Proactor& operator=(const Proactor&) = delete;
@@ -154,7 +154,7 @@ class BATON_EXPORT Proactor {
   /// Every thread returns from run(), run_one(), poll() or handle_events() after its handler.
   /// Pending operations stay pending; starts fail with errc::stopped. Not from a signal handler.
   void stop() noexcept;
-  [[nodiscard]] bool stopped() const noexcept;  ///< whether stop() or the end of a drain came
+  [[nodiscard]] bool stopped() const noexcept;  ///< whether stop() was called or a drain has ended
   /// After stop() or drain(): run() works again.
   void restart() noexcept;
   /// Stops accepting (pending accepts are cancelled, new ones refused), lets the rest finish and
@@ -162,11 +162,12 @@ class BATON_EXPORT Proactor {
   /// the proactor stops when everything is delivered. Returns at once; run() returns when the
   /// drain is complete. A second drain can only bring the deadline forward.
   void drain(Deadline deadline) noexcept;
-  /// The end: cancels what is pending, closes every handle, and runs the remaining completions in
-  /// this thread (starts inside them fail as stopped). Afterwards nothing is pending, the proactor
-  /// stays stopped, and objects of it are closed. REQUIRES: no thread is inside run(), run_one(),
-  /// poll() or handle_events(), this one included; no other thread lives that has driven a pinned
-  /// processor by one of the last three (it keeps the processor). Does nothing in a forked child.
+  /// Ends the proactor: cancels what is pending, closes every handle, and runs the remaining
+  /// completions in this thread (starts inside them fail as stopped). Afterwards nothing is
+  /// pending, the proactor stays stopped, and its I/O objects are closed. REQUIRES: no thread is
+  /// inside run(), run_one(), poll() or handle_events(), this one included; no other thread that is
+  /// still alive has driven a pinned processor by run_one(), poll() or handle_events(), because
+  /// such a thread keeps the processor. Does nothing in a forked child.
   void finish() noexcept;
 
   // -- foreign loops ------------------------------------------------------------------------------
@@ -198,15 +199,15 @@ class BATON_EXPORT Proactor {
   /// Requests the early end of one activation. REQUIRES: the operation object is alive during the
   /// call. Constant time, except for a timer in per_thread mode that another thread cancels: its
   /// lane then looks at all its timers, once for all that are cancelled by then. On a borrowed
-  /// descriptor as the cancel of a handle.
+  /// descriptor the rule below for the cancel of a handle holds as well.
   CancelResult cancel(Operation& operation, std::uint32_t activation) noexcept;
   CancelResult cancel(Operation& operation) noexcept {
     return cancel(operation, operation.activation());
   }
-  /// Requests the early end of all operations of a handle. The number of a borrowed descriptor may
-  /// name another file when this returns (contract.md, rule 12). In per_thread mode another thread
-  /// than the lane's waits for that until the lane's thread has left its engine. No handler is
-  /// waited for.
+  /// Requests the early end of all operations of a handle. After the return the program may reuse
+  /// the number of a borrowed descriptor for another file (contract.md, rule 12). For that, a
+  /// caller on another thread than the lane's waits in per_thread mode until the lane's thread has
+  /// left its engine. It never waits for a handler.
   CancelResult cancel(Handle& handle) noexcept;
   /// Requests the early end of everything except posted work.
   void cancel_all() noexcept;
@@ -246,7 +247,7 @@ class BATON_EXPORT Proactor {
   /// emplace_handler, the flag Operation::cached by prepare, and start it with start_cached, which
   /// takes it back if the start fails.
   [[nodiscard]] CachedOperation* take_cached() noexcept;
-  void give_back(CachedOperation& operation) noexcept;  ///< for one that was not started
+  void give_back(CachedOperation& operation) noexcept;  ///< an operation that was not started
   /// Starts one by `begin`, a callable that returns start's error.
   template <class Start>
   [[nodiscard]] std::error_code start_cached(CachedOperation& operation, Start&& begin) noexcept {
@@ -265,7 +266,7 @@ class BATON_EXPORT Proactor {
   /// the task ended, and by several threads at once. Any thread may replace it at any time; a call
   /// that has begun still goes to the old one. Throws std::bad_alloc.
   void on_task_exception(std::function<void(std::exception_ptr)> handler);
-  /// Calls the handler of on_task_exception; for code that runs tasks.
+  /// For code that runs tasks: calls the handler of on_task_exception.
   void task_failed(std::exception_ptr exception) noexcept;
 
   // -- handles ------------------------------------------------------------------------------------
@@ -292,7 +293,7 @@ class BATON_EXPORT Proactor {
 
   /// Lanes: how many completed queues there are (per_thread: the configured threads; else 1).
   [[nodiscard]] std::uint32_t lanes() const noexcept;
-  /// The lane whose thread this is, or lanes() when it is no thread in run() of this proactor.
+  /// The lane that the calling thread is in; lanes() if it is not in run() of this proactor.
   [[nodiscard]] std::uint32_t current_lane() const noexcept;
   /// The lane that runs its handlers.
   [[nodiscard]] std::uint32_t home_lane(const Handle& handle) const noexcept;
@@ -324,7 +325,8 @@ class BATON_EXPORT Proactor {
   /// In the child after fork, before it opens anything (docs/guide/shutdown.md): an inherited
   /// proactor can only be destroyed or reopened. The parent is not disturbed; operations pending in
   /// it are complete with errc::after_fork here (their handlers do not run); handles are gone,
-  /// borrowed descriptors untouched, owned ones closed. Afterwards as newly opened.
+  /// borrowed descriptors untouched, owned ones closed. Afterwards the proactor is like a newly
+  /// opened one.
   Result<void, Failure> reopen();
 
   class Core;  // src/core: for the library's own parts

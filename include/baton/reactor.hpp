@@ -192,8 +192,9 @@ class BATON_EXPORT Reactor {
 
   // -- notifications ------------------------------------------------------------------------------
 
-  /// Calls the handler of the registration as if the system had found it ready, once however often
-  /// it is asked for; not at the same time as its other calls. ENOENT.
+  /// Calls the handler of the registration as if the system had found it ready. Several
+  /// notifications before that call count as one. The call overlaps no other call of the
+  /// registration. ENOENT.
   std::error_code notify(RegistrationKey key, Interest as) noexcept;
   /// Calls on_output, on_exception and on_input of `handler`, as `as` says, once for each
   /// notification, in their order. `handler` lives until then or until it is purged.
@@ -219,8 +220,8 @@ class BATON_EXPORT Reactor {
   Result<TimerKey> schedule(std::shared_ptr<EventHandler> handler, Deadline first,
                             Duration interval = {}) noexcept;
   Result<TimerKey> schedule(TimerCallback callback, Deadline first, Duration interval = {});
-  /// True: no call will begin any more. False: there is no such timer (any more), or - of one that
-  /// is not periodic - its call has begun.
+  /// True: no further call will begin. False: there is no such timer, or its call has begun and it
+  /// is not periodic.
   bool cancel(TimerKey timer) noexcept;
   /// Cancels all timers of a handler; returns the number of those whose call will not begin. Takes
   /// time in proportion to its timers.

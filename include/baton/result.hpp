@@ -59,8 +59,8 @@ class [[nodiscard]] Result {
   [[nodiscard]] bool has_value() const noexcept { return storage_.index() == 0; }
   explicit operator bool() const noexcept { return has_value(); }
 
-  /// REQUIRES: has_value(). Anything else ends the program with a sentence that names the error: it
-  /// is a bug of the caller.
+  /// REQUIRES: has_value(). Without a value the program ends with a message that names the error,
+  /// because the caller has a bug.
   T& value() & { return check(), *std::get_if<0>(&storage_); }
   const T& value() const& { return check(), *std::get_if<0>(&storage_); }
   T&& value() && { return check(), std::move(*std::get_if<0>(&storage_)); }

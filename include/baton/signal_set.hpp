@@ -5,9 +5,9 @@
 //   Result<int> number = co_await signals.wait();
 //
 // A signal must be blocked in every thread of the process, else the system may deliver it to one
-// where it is not, with its default action. Threads inherit the mask of the one that starts them:
-// block() in main, before the others exist, settles it. Baton's own threads block all signals but
-// SIGTTIN and SIGTTOU, which they inherit.
+// where it is not, with its default action. Threads inherit the mask of the thread that starts
+// them, so call block() in main, before any other thread exists. Baton's own threads block all
+// signals but SIGTTIN and SIGTTOU, which they inherit.
 #pragma once
 
 #include <cstddef>

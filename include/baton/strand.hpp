@@ -33,16 +33,16 @@ namespace baton {
 class BATON_EXPORT Strand {
  public:
   explicit Strand(Proactor& proactor) noexcept;
-  /// REQUIRES: no operation that carries it is pending. An operation that waits for the strand ends
-  /// the program with a sentence. Waits for the thread that ran its last handler to leave. From
-  /// inside one of its own handlers use retire().
+  /// REQUIRES: no operation that carries it is pending. If an operation still waits for the strand,
+  /// the program ends with a message. Waits until the thread that ran the last handler has left.
+  /// Inside one of the strand's own handlers use retire().
   ~Strand();
   Strand(const Strand&) = delete;
   Strand& operator=(const Strand&) = delete;
 
   /// Destroys a strand as soon as it is idle: at once, or when the handler that runs in it returns.
-  /// The way to end a strand from inside its own last handler. REQUIRES: no other operation that
-  /// carries it is pending.
+  /// For ending a strand inside its own last handler. REQUIRES: no other operation that carries it
+  /// is pending.
   static void retire(std::unique_ptr<Strand> strand) noexcept;
 
   /// True inside a handler of this strand.
@@ -57,11 +57,11 @@ class BATON_EXPORT Strand {
   /// once more; the strand stays taken, and enter() will succeed for this one only. Or null: the
   /// strand is free, and may be gone.
   [[nodiscard]] Operation* leave() noexcept;
-  /// For the end of a proactor: the first of its operations that is queued overtakes one of another
-  /// proactor that has been handed on; the caller queues it as complete once more. Null: there is
-  /// none, or a handler runs.
+  /// For the end of a proactor: the first of its queued operations overtakes an operation of
+  /// another proactor that leave() has returned and that has not run yet. The caller queues the
+  /// result as complete once more. Null: there is no such pair, or a handler runs.
   [[nodiscard]] Operation* overtake(const HandlerRunner& proactor) noexcept;
-  /// The lane that the first call chose: posts go there. Any thread.
+  /// The lane to post to: the `if_first` of the first call. Any thread.
   [[nodiscard]] std::uint32_t lane(std::uint32_t if_first) noexcept;
 
  private:
@@ -73,8 +73,8 @@ class BATON_EXPORT Strand {
   Operation* handed_on_ = nullptr;
   Operation* overtaken_ = nullptr;  // was handed on, and is so again after the one that overtook
   OperationQueue queue_;
-  /// The thread inside, in a form of our own; 0: none. Written by that thread, compared by others
-  /// only with themselves: relaxed is enough.
+  /// Identifies the thread inside; 0: none. relaxed: only that thread writes it, and each other
+  /// thread only compares it with its own value.
   std::atomic<std::uintptr_t> owner_{0};
   std::atomic<std::uint32_t> lane_{no_lane};
   static constexpr std::uint32_t no_lane = ~std::uint32_t{0};

@@ -97,10 +97,11 @@ class Stream : public IoObject {
     return start_owned(operation, list_request(OperationKind::read_stream, 0, list), handler);
   }
 
-  /// read into a block that is taken from the pool only when data is there, so that a pending one
-  /// pins no memory: Result<PooledBuffer>, empty at the end of the stream. errc::pool_exhausted
-  /// when data, the end or an error came and no block was free. With a callback take the block by
-  /// take_pooled(). A handler of a cached operation may also leave it: it goes back to the pool.
+  /// read into a block that is taken from the pool only when data has arrived, so that a pending
+  /// read holds no memory: Result<PooledBuffer>, empty at the end of the stream.
+  /// errc::pool_exhausted when data, the end or an error came and no block was free. A handler
+  /// takes the block by take_pooled(). If a handler of a cached operation does not take it, it goes
+  /// back to the pool.
   [[nodiscard]] auto read_pooled(BufferPool& pool) noexcept {
     return awaitable(pooled(pool), TakePooled{&pool});
   }
@@ -193,7 +194,7 @@ class Stream : public IoObject {
   struct TakePooled {
     BufferPool* pool;
     Result<PooledBuffer> operator()(Operation& operation) const noexcept {
-      // The buffer of any other one is no block.
+      // Only a completed pooled read has a block in its buffer.
       const bool is_pooled =
           operation.has(Operation::pooled) && operation.state() == OperationState::completed;
       const MutableBuffer taken = is_pooled ? operation.buffer() : MutableBuffer{};

@@ -13,9 +13,8 @@
 
 namespace baton {
 
-// "0.1.0": the version of the library that is linked, which for the shared one may be newer than
-// the BATON_VERSION_ macros that the program was compiled with. Any thread.
-/// "0.1.0": of the library that is loaded, not of the headers.
+/// The version of the loaded library, "0.1.0". A shared library may be newer than the
+/// BATON_VERSION_ macros with which the program was compiled. Any thread.
 [[gnu::visibility("default")]] std::string_view version() noexcept;
 
 }  // namespace baton

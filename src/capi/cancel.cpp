@@ -52,7 +52,7 @@ int baton_move_deadline(baton_proactor* proactor, baton_activation activation,
   Slot* slot = proactor->slots.find(activation);
   if (slot == nullptr) return ENOENT;
   const SlotReader reader{*slot, activation};
-  // Named before it is started: what the slot shows then is its last use.
+  // The slot is named before its operation is started. Until then the operation shows its last use.
   if (!reader || slot->operation.activation() != SlotTable::number_of(activation)) return ENOENT;
   const baton::Deadline deadline = baton::Deadline::at_ns(deadline_ns);
   return proactor->proactor.move_deadline(slot->operation, deadline) ? 0 : ENOENT;
@@ -72,7 +72,7 @@ int baton_cancel_tag(baton_proactor* proactor, std::uint64_t tag) {
     Slot& slot = proactor->slots[i];
     const baton_activation activation = slot.activation.load(std::memory_order_acquire);
     if (activation == 0 || slot.tag.load(std::memory_order_relaxed) != tag) continue;
-    // If the slot has been reused since, this names nothing any more.
+    // If the slot has been reused meanwhile, the name is no longer valid.
     if (baton_cancel(proactor, activation) == 0) result = 0;
   }
   return result;

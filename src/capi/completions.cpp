@@ -70,8 +70,8 @@ int baton_poll(baton_proactor* proactor, baton_completion* out, int max) {
   if (proactor->driving_allocates) return -BATON_NOT_SUPPORTED;
   // Inside a function of the library this thread may hold the lock that driving needs.
   if (Inside::now()) return -EBUSY;
-  std::uint32_t nobody = 0;
-  if (!proactor->drivers.compare_exchange_strong(nobody, 1, std::memory_order_acquire,
+  std::uint32_t expected = 0;
+  if (!proactor->drivers.compare_exchange_strong(expected, 1, std::memory_order_acquire,
                                                  std::memory_order_relaxed)) {
     return -EBUSY;
   }
@@ -104,7 +104,7 @@ int baton_status(const baton_proactor* proactor, baton_activation activation, ba
   out->error = 0;
   out->reserved = 0;
   out->state = BATON_PENDING;
-  // Named before it is started: what the slot shows then is its last use.
+  // The slot is named before its operation is started. Until then the operation shows its last use.
   if (operation.activation() != SlotTable::number_of(activation)) return 0;
   if (state != OperationState::result_ready && state != OperationState::completed) {
     return 0;

@@ -22,7 +22,8 @@ struct baton_proactor {
   /// In a child of the process that opened it, before baton_fork_child.
   [[nodiscard]] bool is_inherited() const noexcept { return system.getpid() != process; }
 
-  // In this order: the proactor goes first, and runs the remaining completions into the slots.
+  // In this order, because the proactor is destroyed first and runs the remaining completions,
+  // which use the slots.
   const std::size_t completion_size;
   const bool per_thread;
   const baton::os::System& system;

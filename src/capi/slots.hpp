@@ -46,7 +46,7 @@ struct alignas(64) Slot {
     // relaxed: a pool may not be closed during a start with it.
     pool->reads.fetch_add(1, std::memory_order_relaxed);
   }
-  /// Nothing is taken from its pool any more, if it has one.
+  /// From now on this operation takes nothing from its pool, if it has one.
   void leave_pool() noexcept {
     // release: the thread that closes the pool sees what was done with it.
     if (pool != nullptr) pool->reads.fetch_sub(1, std::memory_order_release);

@@ -42,9 +42,9 @@ Result<void, Failure> Applier::set(std::string_view place, std::string_view name
   return {};
 }
 
-void Applier::account(std::string_view who, std::string_view name, const std::string& value,
+void Applier::account(std::string_view prefix, std::string_view name, const std::string& value,
                       const std::string& before) {
-  std::string line(who);
+  std::string line(prefix);
   line += name;
   line += '=';
   line += value;
@@ -62,11 +62,11 @@ void account_for_program(Config& config) {
     config.sources.push_back(std::string(key.name) + "=" + value + " from the program");
   }
   for (std::size_t i = 0; i < config.processors.size(); ++i) {
-    const std::string who = config.processors.size() > 1 ? processor_name(i) + ": " : "";
+    const std::string prefix = config.processors.size() > 1 ? processor_name(i) + ": " : "";
     for (const Key<ProcessorConfig>& key : processor_keys()) {
       const std::string value = key.get(config.processors[i]);
       if (value.empty()) continue;
-      config.sources.push_back(who + std::string(key.name) + "=" + value + " from the program");
+      config.sources.push_back(prefix + std::string(key.name) + "=" + value + " from the program");
     }
   }
 }

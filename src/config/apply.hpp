@@ -30,7 +30,7 @@ class Applier {
   void set_source(std::string source) { source_ = std::move(source); }
 
  private:
-  void account(std::string_view who, std::string_view name, const std::string& value,
+  void account(std::string_view prefix, std::string_view name, const std::string& value,
                const std::string& before);
 
   Config& config_;

@@ -1,5 +1,5 @@
-// The engine policy: what require, prefer and forbid make of the `engine` of each processor.
-// Pure data: nothing here opens or probes anything.
+// The engine policy: how require, prefer and forbid change the `engine` of each processor.
+// Works on data only: nothing here opens or probes an engine.
 //
 //   require  Each must be the engine of some processor. A processor that names one, or is given
 //            one because it says "auto", gets that engine or nothing.
@@ -26,10 +26,10 @@ struct EngineWish {
 /// One for each processor, in order.
 std::vector<EngineWish> engine_wishes(const Config& config);
 
-/// The engines to try for a wish, in order. Forbidden ones are among them, to be told of and left
-/// out: see forbids(). A required engine stands alone. The registry's first `builtin` are the
-/// library's own; an engine that a program has added is tried only where it is named, never as a
-/// replacement.
+/// The engines to try for a wish, in order. They include forbidden ones, which the caller reports
+/// and does not open: see forbids(). A required engine is the only candidate. The first `builtin`
+/// entries of the registry are the library's own. An engine that a program has added is tried only
+/// if the configuration names it, never as a replacement.
 std::vector<RegistryEntry<EngineFactory>> candidates(const Config& config, const EngineWish& wish,
                                                      std::size_t builtin);
 

@@ -67,8 +67,8 @@ class TextParser {
     for (std::size_t i = there; i < sections.size(); ++i) {
       if (!sections[i].empty()) continue;
       return malformed(source_,
-                       "nothing is said of " + config::processor_name(i) +
-                           ", which is not there yet; say engine=auto, or leave out its ';'");
+                       config::processor_name(i) +
+                           " is new and has no settings; say engine=auto, or leave out its ';'");
     }
     if (config_.processors.size() < sections.size()) config_.processors.resize(sections.size());
     for (std::size_t i = 0; i < sections.size(); ++i) {
@@ -203,11 +203,11 @@ Config Config::from_environment(Config base) {
 
 Config Config::from_environment() { return from_environment(Config{}); }
 
-void Config::let_threads_change(std::string_view who) {
+void Config::let_threads_change(std::string_view client) {
   for (ProcessorConfig& processor : processors) {
     if (processor.mode != Mode::per_thread || processor.profile != "auto") continue;
     processor.profile = "any";
-    sources.push_back("profile=any from " + std::string{who} + ": its threads come and go");
+    sources.push_back("profile=any from " + std::string{client} + ": its threads come and go");
   }
 }
 

@@ -1,7 +1,7 @@
-// Checks a configuration as a whole. Errors are settings that cannot be meant: an unknown name, a
-// number out of range, parts that exclude each other. An unsuitable setting (a wait strategy for an
-// engine that has none) is noted in Config::sources and otherwise ignored. The same program must
-// start under another engine that the administrator names (P-33).
+// Checks a configuration as a whole. Errors are settings that make no sense on any machine: an
+// unknown name, a number out of range, parts that exclude each other. An unsuitable setting (a wait
+// strategy for an engine that has none) is noted in Config::sources and otherwise ignored, because
+// the same program must start on another engine that the administrator names (P-33).
 #include <algorithm>
 #include <string>
 
@@ -99,7 +99,7 @@ Checked check_team(const Config& config, const std::vector<std::string>& places)
 
 /// Settings that only engines other than the named one use. "auto" names no engine, so it is not
 /// called for that. The engine inside `chaos` is not known here.
-void note_foreign_settings(const ProcessorConfig& processor, const std::string& who,
+void note_foreign_settings(const ProcessorConfig& processor, const std::string& prefix,
                            std::vector<std::string>& notes) {
   struct Owner {
     std::string_view setting;
@@ -123,39 +123,39 @@ void note_foreign_settings(const ProcessorConfig& processor, const std::string& 
     const std::string value = key->get(processor);
     const bool inside = processor.engine == "chaos" && owner.engine != "chaos";
     if (value.empty() || processor.engine == owner.engine || inside) continue;
-    notes.push_back(who + std::string(owner.setting) + "=" + value +
+    notes.push_back(prefix + std::string(owner.setting) + "=" + value +
                     " is not used: it is for engine=" + std::string(owner.engine));
   }
   const bool signals = processor.wait == "rt_signals" || processor.notify == "sigwait" ||
                        (processor.wait == "auto" && waits_by_strategy(processor.engine));
   if (processor.wait_signal != 0 && processor.engine != "chaos" && !signals) {
-    notes.push_back(who + "wait_signal=" + std::to_string(processor.wait_signal) +
+    notes.push_back(prefix + "wait_signal=" + std::to_string(processor.wait_signal) +
                     " is not used: it is for wait=rt_signals and notify=sigwait");
   }
   const bool interrupts = processor.interrupt == "signal" || processor.interrupt == "auto";
   if (processor.interrupt_signal != 0 && processor.engine != "chaos" && !interrupts) {
-    notes.push_back(who + "interrupt_signal=" + std::to_string(processor.interrupt_signal) +
+    notes.push_back(prefix + "interrupt_signal=" + std::to_string(processor.interrupt_signal) +
                     " is not used: it is for interrupt=signal");
   }
 }
 
 /// Settings of a processor that have no effect beside the others.
-void note_unused(const ProcessorConfig& processor, const std::string& who,
+void note_unused(const ProcessorConfig& processor, const std::string& prefix,
                  std::vector<std::string>& notes) {
   const bool named = processor.engine != "auto";
   const std::string& waiter = processor.engine == "chaos" ? processor.inner : processor.engine;
   if (waiter != "auto" && processor.wait != "auto" && !waits_by_strategy(waiter)) {
-    notes.push_back(who + "wait=" + processor.wait + " is not used: engine " + waiter +
+    notes.push_back(prefix + "wait=" + processor.wait + " is not used: engine " + waiter +
                     " waits in its own way");
   }
-  if (named) note_foreign_settings(processor, who, notes);
+  if (named) note_foreign_settings(processor, prefix, notes);
   if (processor.threads != 0 && processor.mode != Mode::per_thread) {
-    notes.push_back(who + "threads=" + std::to_string(processor.threads) +
+    notes.push_back(prefix + "threads=" + std::to_string(processor.threads) +
                     " is not used: it is for mode per_thread");
   }
   if (processor.started_max != 0 && processor.operations_max != 0 &&
       processor.started_max > processor.operations_max) {
-    notes.push_back(who + "started_max=" + std::to_string(processor.started_max) +
+    notes.push_back(prefix + "started_max=" + std::to_string(processor.started_max) +
                     " is never reached: operations_max=" +
                     std::to_string(processor.operations_max) + " comes first");
   }

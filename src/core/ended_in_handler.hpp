@@ -1,5 +1,5 @@
 // EndedInHandler: whether a proactor or a reactor was ended inside one of its own handlers, usually
-// by exit(). It is left as it is then, and no thread comes out of its turn.
+// by exit(). Then it is left as it is, and no thread returns from its turn.
 #pragma once
 
 #include <unistd.h>
@@ -19,8 +19,8 @@ class EndedInHandler {
   }
   [[nodiscard]] bool is_set() const noexcept { return ended_.load(std::memory_order_acquire); }
 
-  /// A thread comes out of a turn. `sentence` is for the thread whose handler did that. REQUIRES:
-  /// is_set().
+  /// Called by a thread whose turn has ended. The thread whose handler called set() prints
+  /// `sentence` and ends the program. REQUIRES: is_set().
   [[noreturn]] void refuse_to_go_on(const char* sentence) const noexcept {
     if (by_ == std::this_thread::get_id()) detail::misused(sentence);
     // Outside run() the thread could use objects that exit() has destroyed, or call exit() as well.
@@ -29,7 +29,7 @@ class EndedInHandler {
 
  private:
   std::atomic<bool> ended_{false};
-  std::thread::id by_;  // is set before
+  std::thread::id by_;  // is set before ended_
 };
 
 }  // namespace baton

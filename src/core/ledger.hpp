@@ -64,15 +64,16 @@ class Ledger {
   /// to the engine and may be gone). A completed one is in the lane's queue afterwards.
   void submitted(Lane& lane, Processor& processor, Operation& operation,
                  Submission answer) noexcept;
-  /// An operation that has yet to start would overtake an earlier one (rule 3), should it be
-  /// complete in its start: that one is with the thread that started it.
+  /// True if an operation that has not started yet, and completed during its start, would overtake
+  /// an earlier one of the same order (rule 3): its starting thread may still have the earlier one
+  /// in hand.
   [[gnu::always_inline]] static bool would_overtake(const Operation& operation,
                                                     Handle& handle) noexcept {
     return BATON_UNLIKELY(OperationAccess::first(handle) != nullptr) &&
            is_behind(operation, OperationAccess::first(handle));
   }
-  /// The same of a simple one (Starter) that is complete. False: nothing is booked, submitted() is
-  /// for it. REQUIRES: no Guard for this processor.
+  /// Books a simple operation (Starter) that completed during its start. False: nothing was booked,
+  /// and submitted() has to do it. REQUIRES: no Guard for this processor.
   [[gnu::always_inline]] bool completed_simply(Lane& lane, Processor& processor,
                                                Operation& operation) noexcept;
   /// Submits deferred operations while there is room. REQUIRES: processor's domain held, and this
@@ -103,13 +104,13 @@ class Ledger {
     processor.started -= count;
     processor.outstanding.sub(count);
   }
-  /// The lane's part: deadline, published result, lane's queue; and operations that had to wait for
-  /// it (overtakes).
+  /// The lane's part for a finished operation: drops its deadline, publishes its result, and queues
+  /// it, with the operations that had to wait for it (overtakes).
   void take_back(Lane& lane, Operation& operation) noexcept;
   void take_back_all(Lane& lane, OperationQueue& finished) noexcept;
   /// The same for operations that the engine has put into the lane's queue itself, which was empty.
   [[gnu::always_inline]] void take_back_queued(Lane& lane) noexcept;
-  /// After that, in a shared lane: operations that had to wait for it.
+  /// To be called next in a shared lane: queues operations that had to wait for these.
   void take_back_behind(Lane& lane) noexcept {
     if (BATON_UNLIKELY(!lane.behind.empty())) take_back_all_behind(lane);
   }
@@ -224,13 +225,14 @@ class Ledger {
   /// cancel_wait: how many wait, and the word they sleep on.
   std::atomic<std::uint32_t> cancel_waiters{0};
   std::atomic<std::uint32_t> completions{0};
-  /// Complete operations that are queued in strands: neither pending nor in a lane's queue. Only
-  /// the destructor asks.
+  /// The number of complete operations that are queued in strands, and so neither pending nor in a
+  /// lane's queue. Only the destructor reads it.
   std::atomic<std::uint32_t> in_strands{0};
-  /// There was a handle of a borrowed descriptor. Set before its first operation.
+  /// A borrowed descriptor has had a handle. Set before its first operation.
   std::atomic<bool> has_borrowed{false};
-  /// The same without those that another proactor's thread is bringing back: the end of a drain
-  /// asks, under the lock under which they are queued again (Core::brought_back).
+  /// The number of operations in in_strands that no other proactor's thread is bringing back. The
+  /// end of a drain reads it, under the lock under which they are queued again
+  /// (Core::brought_back).
   std::atomic<std::uint32_t> held_by_strands{0};
 
  private:
@@ -253,7 +255,8 @@ class Ledger {
   static bool attach(Processor& processor, Handle& handle, std::error_code& error) noexcept;
   static void detach(Processor& processor, Handle& handle) noexcept;
   [[gnu::always_inline]] static bool take_back_fast(Operation& operation) noexcept;
-  /// Operations of one handle and one order are in flight, and complete, one after the other.
+  /// Operations of one handle and one order are in flight one after the other, and complete one
+  /// after the other.
   enum class Order : std::uint8_t { none, input, output };
   [[nodiscard]] static Order order_of(const Operation& operation) noexcept {
     switch (operation.kind()) {
@@ -282,14 +285,15 @@ class Ledger {
   static void detach_as_leader(Lane& lane, Processor& processor) noexcept;
   void cancel_as_leader(Processor& processor, OperationQueue& finished) noexcept;
 
-  // In a line of its own, since what follows is read without it.
+  // In a cache line of its own, because the members behind it are read without the mutex.
   alignas(64) os::WakingMutex mutex_;
   alignas(64) const os::System& system_;
   const bool per_thread_;
   const std::uint32_t fork_generation_ = os::fork_generation();
 };
 
-// False: it needs more than to be taken out of its handle's list.
+// For operations that need no more than to be taken out of their handle's list. False: this one
+// needs more.
 inline bool Ledger::take_back_fast(Operation& operation) noexcept {
   using Access = OperationAccess;
   if (BATON_UNLIKELY(operation.error_value() == ECANCELED)) return false;
@@ -311,8 +315,8 @@ inline bool Ledger::take_back_fast(Operation& operation) noexcept {
 }
 
 // The operation is complete in its start while an earlier one of the same order (rule 3) is on its
-// way from the engine to the lane: the leader, or the thread that started it, has it in hand. That
-// cannot be in a lane with one thread. An operation that was cancelled in its start was never
+// way from the engine to the lane: the leader, or the thread that started it, has it in hand. This
+// cannot happen in a lane with one thread. An operation that was cancelled in its start was never
 // tried, and the earlier one may have to wait for long.
 inline bool Ledger::overtakes(Operation& operation) noexcept {
   Operation* const earlier = OperationAccess::after(operation);

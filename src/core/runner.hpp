@@ -60,8 +60,8 @@ class HandlerRunner {
     enter(lane, operation, handler, nullptr, false);
   }
 
-  /// Called by a strand, with its mutex held, of an operation of this proactor that it queues, and
-  /// takes out of its queue again.
+  /// A strand calls these, with its mutex held, when it queues an operation of this proactor, and
+  /// when it takes the operation out of its queue.
   void waits_in_strand(Operation& operation) noexcept;
   void leaves_strand(Operation& operation) noexcept;
 
@@ -71,8 +71,8 @@ class HandlerRunner {
   virtual void lane_needs_leader() noexcept = 0;
 
  protected:
-  /// For the end of a proactor: one of the operations that wait in strands overtakes those of other
-  /// proactors.
+  /// For the end of a proactor: lets one of its operations that wait in strands overtake operations
+  /// of other proactors.
   void overtake_in_a_strand() noexcept;
   /// Queues an operation again, at the end.
   virtual void requeue(Lane& lane, Operation& operation) noexcept = 0;

@@ -67,7 +67,7 @@ bool CancellationState::claim() noexcept {
   return !cancelled_.exchange(true, std::memory_order_acq_rel);
 }
 
-// A list instead of a recursion: scopes may be nested as deep as a program likes.
+// A list instead of a recursion, because scopes may be nested to any depth.
 void CancellationState::cancel() noexcept {
   if (!claim()) return;
   acquire();

@@ -34,8 +34,8 @@ bool TaskRun::leave() noexcept {
 
 void let_pass(const Proactor& proactor, Duration span) noexcept {
   const os::System& system = proactor.system();
-  std::atomic<std::uint32_t> nobody{0};
-  system.futex_wait(&nobody, 0, system.monotonic_ns() + span.count());
+  std::atomic<std::uint32_t> never_changes{0};
+  system.futex_wait(&never_changes, 0, system.monotonic_ns() + span.count());
 }
 
 bool forbids_driving(const std::exception_ptr& exception) noexcept {

@@ -47,7 +47,7 @@ Scope::~Scope() {
         "first");
   }
   if (outer_.state() != nullptr) outer_.state()->remove(outer_node_);
-  // The last task may not have left the strand yet.
+  // The last task may still be inside the strand.
   Strand::retire(std::move(strand_));
 }
 

@@ -12,8 +12,8 @@ std::error_code last_error() noexcept { return {errno, std::system_category()}; 
 
 void disown(const os::System& system, NativeHandle fd) noexcept {
   static_cast<void>(system.fcntl(fd, F_SETSIG, 0));
-  const f_owner_ex nobody{F_OWNER_TID, 0};
-  static_cast<void>(system.fcntl(fd, F_SETOWN_EX, reinterpret_cast<long>(&nobody)));
+  const f_owner_ex no_owner{F_OWNER_TID, 0};
+  static_cast<void>(system.fcntl(fd, F_SETOWN_EX, reinterpret_cast<long>(&no_owner)));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ constexpr unsigned ready_shift = 3;
 constexpr std::uint8_t registered_bit = 64;
 
 // Values of holders_ that are no index of a client.
-constexpr std::uint32_t held_by_nobody = UINT32_MAX - 1;
+constexpr std::uint32_t not_held = UINT32_MAX - 1;
 constexpr std::uint32_t never_held = UINT32_MAX;
 
 constexpr std::uint8_t armed(Interest interest) noexcept {
@@ -416,7 +416,7 @@ std::error_code Demultiplexer::take_number(std::uint32_t index, const Descriptor
   }
   std::uint32_t& holder = holders_[number];
   came_back = holder != never_held;
-  if (holder != index && holder < held_by_nobody) {
+  if (holder != index && holder < not_held) {
     Descriptor& other = descriptors_[holder];
     const std::uint8_t state = other.state.load(std::memory_order_relaxed);
     if (any(armed_of(state))) return std::make_error_code(std::errc::file_exists);
@@ -429,7 +429,7 @@ std::error_code Demultiplexer::take_number(std::uint32_t index, const Descriptor
 
 void Demultiplexer::leave_number(std::uint32_t index, NativeHandle fd) noexcept {
   const auto number = static_cast<std::size_t>(fd);
-  if (number < holders_.size() && holders_[number] == index) holders_[number] = held_by_nobody;
+  if (number < holders_.size() && holders_[number] == index) holders_[number] = not_held;
 }
 
 void Demultiplexer::forget_readiness(std::uint32_t index, Interest interest) noexcept {

@@ -43,9 +43,8 @@ std::vector<RegistryEntry<EngineFactory>> builtin() {
                  "else"},
       {.name = "chaos",
        .factory = open_chaos,
-       .reason =
-           "another engine (inner=) with troubles on the way, drawn from a seed: for tests of "
-           "programs",
+       .reason = "injects faults, drawn from a seed, into another engine (inner=): for tests of "
+                 "programs",
        .only_by_name = true},
   };
 }

@@ -56,7 +56,7 @@ Result<std::vector<Acceptor>> Acceptor::listen_each_lane(Proactor& proactor,
     options.home.lane = lane;
     Result<Acceptor> acceptor = listen(proactor, shared, options);
     if (!acceptor) {
-      // A path is taken once: by the first one.
+      // Only the first acceptor has taken the path.
       if (lane > 0) os::remove_path(system, endpoint.data(), endpoint.size());
       return unexpected{acceptor.error()};
     }
@@ -81,7 +81,7 @@ Result<Acceptor> Acceptor::adopt(Proactor& proactor, NativeHandle native, Owners
 
 Result<StreamSocket> Acceptor::take(Proactor& proactor, Operation& operation) noexcept {
   if (operation.failed()) return unexpected{operation.error()};
-  // Of any other one accepted() is a number that means something else.
+  // For any other operation accepted() would misinterpret a number.
   const bool is_accept =
       operation.kind() == OperationKind::accept && operation.state() == OperationState::completed;
   const int descriptor = is_accept ? operation.accepted() : -1;

@@ -23,7 +23,7 @@ void detail::undo_connect(Proactor& proactor, Operation& operation) noexcept {
 }
 
 Result<StreamSocket> Connector::take(Proactor& proactor, Operation& operation) noexcept {
-  // The handle of any other one belongs to another object.
+  // The handle of any other operation belongs to another object.
   const bool is_connect =
       operation.kind() == OperationKind::connect && operation.state() == OperationState::completed;
   Handle* const handle = operation.handle();

@@ -50,7 +50,7 @@ Result<File> File::open(Proactor& proactor, const std::string& path, FileFlags f
       path.find('\0') != std::string::npos) {  // the system would open the shorter name
     return unexpected{std::make_error_code(std::errc::invalid_argument)};
   }
-  // O_NONBLOCK: the open of a FIFO shall not wait for its other end. For a file it means that the
+  // O_NONBLOCK: the open of a FIFO must not wait for its other end. For a file it means that the
   // open does not wait for a lease of another process (EAGAIN), so try again without it, once: a
   // file system may have EAGAIN as its own answer. If it stayed, some file systems would misbehave.
   // Errnos: EINTR is retried; the others are returned to the caller.

@@ -54,8 +54,8 @@ Strand::~Strand() {
       }
       if (!busy_) break;
     }
-    std::atomic<std::uint32_t> nobody{0};
-    system_->futex_wait(&nobody, 0, system_->monotonic_ns() + pause_ns);
+    std::atomic<std::uint32_t> never_changes{0};
+    system_->futex_wait(&never_changes, 0, system_->monotonic_ns() + pause_ns);
   }
 }
 

@@ -18,7 +18,7 @@ inline std::uint32_t handles_bound(const System& system, std::uint32_t configure
   if (system.getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max == RLIM_INFINITY) {
     return limits::handles_max;
   }
-  // The hard limit: programs raise the soft one after they have opened the library.
+  // The hard limit, because programs may raise the soft limit after they have opened a proactor.
   return static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_max, limits::handles_max));
 }
 

@@ -65,7 +65,7 @@ Reactor::Impl::~Impl() {
         "returned");
   }
   if (in_wrong_process()) {
-    // Handlers that are copies of the parent's are not called.
+    // The handlers are the parent's copies, so they are not called.
     if (demux_ != nullptr) demux_->after_fork_in_child();
     return;
   }
@@ -248,7 +248,7 @@ Reactor::Removal Reactor::Impl::remove(RegistrationKey key, bool wait) noexcept 
   Registration* const ending = key.generation != 0 ? table_.find(key.index) : nullptr;
   while (wait && ending != nullptr && ending->ending &&
          ending->generation == reactor::next_generation(key.generation)) {
-    // It was left to a thread of the reactor, and this may be the only one.
+    // on_close was left to a thread of the reactor, and this may be the only one.
     if (ending->queue.linked()) {
       ending->queue.unlink();
       if (!close(*ending, nullptr)) return removal;
@@ -434,7 +434,8 @@ void Reactor::Impl::resume_now(Registration& registration) noexcept {
   const bool queued = registration.queue.linked();
   if (const std::error_code error = settle(registration)) return close_later(registration, error);
   if (queued || !registration.queue.linked()) return;
-  // Found ready by settle (edges), without a poll for the others. The others come first.
+  // settle() found it ready (edge strategies only) without asking about the other registrations.
+  // They come first.
   registration.queue.unlink();
   again_.push(registration);
   only_reports_ = false;

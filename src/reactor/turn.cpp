@@ -41,7 +41,8 @@ Result<std::size_t> Reactor::Impl::turn(Deadline until, std::size_t calls_max,
       if (BATON_UNLIKELY(me.leaves)) break;
     } else {
       rest(me, until);
-      // It has the token now, and polls once, however late: a call that does not wait would never.
+      // The thread has the token now and polls once, even if it is late. Otherwise a call that does
+      // not wait would never poll.
       if (BATON_UNLIKELY(by_token_)) continue;
     }
     late = !until.is_never() && is_past(until);

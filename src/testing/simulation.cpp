@@ -1,4 +1,4 @@
-// A thin door to src/sim for scenarios of users.
+// A thin layer over src/sim for the scenarios of users.
 #include "baton/testing/simulation.hpp"
 
 #include <charconv>
@@ -18,7 +18,7 @@ struct Simulation::Threads {
     sim::World& world;
     std::function<void()> run;
   };
-  std::deque<Body> bodies;             // where they are for the threads
+  std::deque<Body> bodies;             // owned here; the threads use them
   std::vector<std::uint32_t> running;  // not joined yet
 };
 
@@ -114,7 +114,7 @@ SimulationResult simulate(const SimulationOptions& given,
     const std::string replay = "replay: BATON_SIM_SEED=" + std::to_string(seed) +
                                " and the same program (BATON_SIM_VERBOSE=1 shows every event)\n";
     how.replay = replay;
-    // A run that ends in the middle keeps it, like everything that the threads own.
+    // If the run ends in the middle, this object is leaked, like everything that the threads own.
     auto threads = std::make_unique<Simulation::Threads>();
     const sim::Outcome outcome = world.run(seed, how, [&](sim::World& here) {
       Simulation simulation{here, *threads};

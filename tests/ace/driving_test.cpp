@@ -299,7 +299,7 @@ class Errors final : public ACE_Handler {
   std::vector<u_long> errors;
 };
 
-TEST(Lazy, WhatHasNotStartedCanBeCancelled) {
+TEST(Lazy, WaitingStartsCanBeCancelled) {
   Proactor proactor{Config::from_environment(), {.lazy = true}};
   Errors errors;
   const SocketPair pair;
@@ -313,7 +313,7 @@ TEST(Lazy, WhatHasNotStartedCanBeCancelled) {
   EXPECT_EQ(1, reader->cancel());
 }
 
-TEST(Lazy, WhatHasNotStartedTakesNothingFromTheNextFile) {
+TEST(Lazy, WaitingStartsTakeNothingFromTheNextFile) {
   Proactor proactor{Config::from_environment(), {.lazy = true}};
   Errors before;
   Errors after;

@@ -164,7 +164,7 @@ class LookTest(unittest.TestCase):
 
 
 class KnownBadTest(unittest.TestCase):
-    def test_what_is_known_to_be_bad_is_not_recommended(self):
+    def test_rows_known_to_be_bad_are_not_recommended(self):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
             file.write("when: kernel > 1\nabout: wait epoll\nlevel: avoid\nwhat: bad here\n"
                        "so: it hangs\ndo: take another\nsource: a test\n")

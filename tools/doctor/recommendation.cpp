@@ -10,10 +10,15 @@
 namespace baton::doctor {
 namespace {
 
+// As a sentence names it: "io_uring shared", "a team with linux_aio shared".
+std::string in_a_sentence(const Series& series) {
+  return (series.processors.size() > 1 ? "a " : "") + series.name;
+}
+
 std::string names_of(const Measurement& measurement, const std::vector<std::size_t>& list) {
   std::string text;
   for (const std::size_t i : list) {
-    text += (text.empty() ? "" : ", ") + measurement.series[i].name;
+    text += (text.empty() ? "" : ", ") + in_a_sentence(measurement.series[i]);
   }
   return text;
 }
@@ -54,7 +59,7 @@ void tell_strengths(const Series& chosen, const Measurement& measurement,
     }
     if (strengths.empty()) continue;
     sentences.push_back(fmt::format("{} is far better in this: {}. Take it if that counts most.",
-                                    other.name, strengths));
+                                    in_a_sentence(other), strengths));
   }
 }
 
@@ -82,7 +87,7 @@ void explain_choice(const Choice& choice, const Measurement& measurement,
     sentences.push_back(
         fmt::format("Next comes {}, which costs {:.2f} x as much ({:.2f} to {:.2f} "
                     "in single rounds).",
-                    measurement.series[*choice.next].name, choice.next_ratio.middle,
+                    in_a_sentence(measurement.series[*choice.next]), choice.next_ratio.middle,
                     choice.next_ratio.low, choice.next_ratio.high));
     if (choice.next_ratio.low < 1) {
       sentences.push_back(

@@ -94,10 +94,11 @@ void LoadReport::tell_apart(std::size_t count) {
 }
 
 std::string LoadReport::text(const LoadOptions& options) const {
-  std::string out = fmt::format(
-      "load: {}{} sessions, {} idle, block {}, window {}, {:.2f} s, {} thread{}\n",
-      options.datagrams() ? "udp, " : "", grouped(options.sessions), grouped(options.idle),
-      options.block, options.window, elapsed_s, options.threads, options.threads == 1 ? "" : "s");
+  std::string out =
+      fmt::format("load: {}{} session{}, {} idle, block {}, window {}, {:.2f} s, {} thread{}\n",
+                  options.datagrams() ? "udp, " : "", grouped(options.sessions),
+                  options.sessions == 1 ? "" : "s", grouped(options.idle), options.block,
+                  options.window, elapsed_s, options.threads, options.threads == 1 ? "" : "s");
   out += fmt::format("  rate        {} messages/s, {:.1f} MB/s in each direction\n",
                      grouped(static_cast<std::uint64_t>(messages_per_s)), megabytes_per_s);
   if (options.datagrams()) {

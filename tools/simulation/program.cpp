@@ -539,19 +539,19 @@ const char* Program::missed(std::int64_t until) {
   // During a long handler a free thread has to take queued results. A lane has only its own thread.
   const bool others_help = mode_ != Mode::per_thread && processors_ == 1;
   const std::uint32_t least = world_->traits.bound ? threads_ - 1 : 0;
-  const bool somebody_free = mode_ == Mode::per_thread
-                                 ? in_run_ > least && in_handler_ == 0
-                                 : in_run_ > in_handler_ && (in_handler_ == 0 || others_help);
-  if (neglects(somebody_free)) return "a thread is free, but ready work is not taken";
+  const bool free_thread = mode_ == Mode::per_thread
+                               ? in_run_ > least && in_handler_ == 0
+                               : in_run_ > in_handler_ && (in_handler_ == 0 || others_help);
+  if (neglects(free_thread)) return "a thread is free, but ready work is not taken";
   // With slices, each look may find another result that is queued for a short time.
-  const bool lie = at_rest && somebody_free && in_handler_ == 0 && world_->undelivered != 0;
+  const bool lie = at_rest && free_thread && in_handler_ == 0 && world_->undelivered != 0;
   if (lasts(lie, undelivered_since_) && until - (sliced() ? now() : undelivered_since_) > far_ns_) {
     return "every thread sleeps, and an engine has completions: a wake-up was lost";
   }
   // A long handler has delayed everything that came due meanwhile.
   const bool free_for_long =
-      lasts(somebody_free && at_rest, free_since_) && until - free_since_ > far_ns_;
-  if (!somebody_free || !at_rest) return nullptr;
+      lasts(free_thread && at_rest, free_since_) && until - free_since_ > far_ns_;
+  if (!free_thread || !at_rest) return nullptr;
   if (free_for_long && overdue(until)) return "every thread sleeps, and a timer is overdue";
   // A thread needs looks to find work only while another is in a handler. A thread that leaves a
   // pinned engine waits for its operations.
@@ -614,9 +614,9 @@ bool Program::overdue(std::int64_t until) {
 }
 
 // Looks may be so frequent that the next event is always near: checks that queued work is taken.
-bool Program::neglects(bool somebody_free) {
+bool Program::neglects(bool free_thread) {
   const std::int64_t long_ns = std::max(20 * ms, far_ns_);
-  if (!somebody_free || (world_->undelivered == 0 && posts_ == 0)) {
+  if (!free_thread || (world_->undelivered == 0 && posts_ == 0)) {
     neglected_since_ = 0;
   } else if (neglected_since_ == 0 || completed_ != completed_before_) {
     neglected_since_ = now();

@@ -160,7 +160,7 @@ class Program final : public Scenario {
   [[nodiscard]] const char* missed(std::int64_t until);
   [[nodiscard]] bool merges() const noexcept;
   [[nodiscard]] bool sliced() const noexcept;
-  [[nodiscard]] bool neglects(bool somebody_free);
+  [[nodiscard]] bool neglects(bool free_thread);
   [[nodiscard]] bool lasts(bool fact, std::int64_t& since) const;
   [[nodiscard]] bool overdue(std::int64_t until);
 
@@ -261,7 +261,7 @@ class Program final : public Scenario {
   std::uint32_t changing_ = 0;  // running calls of stop or restart
   bool finishing_ = false;
   bool quiet_ = false;            // only operations that belong to the end are started
-  bool leave_ = false;            // the threads shall return
+  bool leave_ = false;            // the threads must return
   std::int64_t ends_before_ = 0;  // the latest end of the running destructor; 0: none runs
   bool cancels_all_ = false;
   std::uint32_t cancelling_all_ = 0;  // running calls of cancel_all

@@ -355,8 +355,8 @@ const char* ReactorProgram::missed(std::int64_t until) {
     }
     return fact && until - since > far_ns_;
   };
-  const bool somebody_free = in_run_ > in_handler_;
-  if (lasts(reactor_->ended() && somebody_free, lingers_since_)) {
+  const bool free_thread = in_run_ > in_handler_;
+  if (lasts(reactor_->ended() && free_thread, lingers_since_)) {
     return "ended, but a thread stays inside";
   }
   // The woken thread may be in a handler first.
@@ -366,7 +366,7 @@ const char* ReactorProgram::missed(std::int64_t until) {
   }
   if (calls_ != calls_seen_) neglected_since_ = 0;
   calls_seen_ = calls_;
-  const char* const waits = somebody_free && !reactor_->ended() ? what_waits() : nullptr;
+  const char* const waits = free_thread && !reactor_->ended() ? what_waits() : nullptr;
   return lasts(waits != nullptr, neglected_since_) ? waits : nullptr;
 }
 

@@ -231,7 +231,7 @@ class ReactorProgram final : public Scenario {
   std::int64_t unheard_since_ = 0;
   bool quiet_ = false;    // nothing new is started
   bool closing_ = false;  // the destructor runs
-  bool leave_ = false;    // the threads shall return
+  bool leave_ = false;    // the threads must return
 
   const Watched* about_ = nullptr;  // the subject of the violation
 

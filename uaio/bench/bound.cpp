@@ -28,7 +28,7 @@ void complete(aiocb& block, ssize_t moved) {
   block.__return_value = moved;
 }
 
-/// The call that does not wait for a disk; and if it would have to, the one that does.
+/// Reads without waiting for a disk; if that is impossible, with a second call that may wait.
 ssize_t read_cached(const aiocb& block, void* data) {
   const iovec piece{data, block.aio_nbytes};
   const ssize_t moved = preadv2(block.aio_fildes, &piece, 1, block.aio_offset, RWF_NOWAIT);
@@ -47,7 +47,8 @@ int move(aiocb& block, bool reads) {
   return 0;
 }
 
-/// As many of the list as lie behind one another, by one call; how many.
+/// Moves the front of the list, whose requests are adjacent in the file, by one call. Returns how
+/// many they are.
 int move_neighbours(aiocb* const list[], int count) {
   constexpr int most = 1'024;
   const aiocb& first = *list[0];
@@ -91,7 +92,7 @@ BOUND_EXPORT int bound_listio(int, aiocb* const list[], int count, sigevent*) {
   for (int i = 0; i < count;) i += move_neighbours(list + i, count - i);
   return 0;
 }
-// Both names of each: programs with 64-bit offsets ask for names of their own.
+// Each function has two names: programs with 64-bit offsets use the second.
 #define BOUND_NAME(type, arguments, function, twin, name) \
   BOUND_EXPORT type twin arguments __asm__(name) __attribute__((alias(#function)));
 #define BOUND_NAMES(type, arguments, function, name)            \

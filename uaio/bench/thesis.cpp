@@ -109,7 +109,7 @@ std::size_t write_once(const std::string& name, std::size_t megabytes) {
 }
 
 std::size_t write_lists(int file, std::size_t count) {
-  // O_DIRECT wants whole pages, at their borders.
+  // O_DIRECT needs whole pages at offsets that are multiples of a page.
   constexpr std::size_t page = 4'096;
   const std::size_t piece = 200 * megabyte / count / page * page;
   auto* const data = static_cast<char*>(std::aligned_alloc(page, piece));

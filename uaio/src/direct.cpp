@@ -109,8 +109,8 @@ bool Direct::open() noexcept {
     library_.explain("direct transfers go to the keeper: no native AIO (io_setup), errno ", error);
     return false;
   }
-  Ring* nobody = nullptr;
-  if (!ring_.compare_exchange_strong(nobody, made, std::memory_order_acq_rel)) {
+  Ring* none = nullptr;
+  if (!ring_.compare_exchange_strong(none, made, std::memory_order_acq_rel)) {
     ::syscall(SYS_io_destroy, context);  // another thread, or a handler, was quicker
   } else {
     library_.explain("direct transfers: native AIO (io_submit)");

@@ -54,7 +54,8 @@ struct Descriptor {
 /// Guarded by the shard's lock.
 class Files {
  public:
-  /// Whose table the descriptors are in from now on. REQUIRES: there are none.
+  /// From now on the descriptors are in a table of the caller's own (`own`), or in the program's.
+  /// REQUIRES: there are none.
   void use_own_table(bool own) noexcept { own_table_ = own; }
 
   /// The record for an open file; null when there is no memory, or no descriptor left. With a table

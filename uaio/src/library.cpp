@@ -264,10 +264,10 @@ int Library::wait_once(std::uint32_t seen, const timespec* until, bool any, std:
   if (others && need_watcher()) return sleep(seen, until, true);
   if (others) return sleep_briefly(seen, until);
   const pthread_t me = pthread_self();
-  pthread_t nobody{};
-  if (!driver_.compare_exchange_strong(nobody, me, std::memory_order_seq_cst)) {
+  pthread_t driver{};
+  if (!driver_.compare_exchange_strong(driver, me, std::memory_order_seq_cst)) {
     // A signal handler that has interrupted the driver's sleep drives in its stead.
-    return nobody == me ? drive(until, wanted) : sleep_briefly(seen, until);
+    return driver == me ? drive(until, wanted) : sleep_briefly(seen, until);
   }
   // The destructor also runs when the thread is cancelled in its sleep.
   struct Driving {

@@ -97,7 +97,7 @@ int Mailbox::connect() noexcept {
     close_by_number(sender);
     return error;
   }
-  // Looked at here, where programs do not choose their numbers.
+  // Read before it moves to the high number, which the program may close or reuse.
   struct stat status{};
   ::fstat(sender, &status);
   if (const int high = ::fcntl(sender, F_DUPFD_CLOEXEC, baton::Config::lowest_high_descriptor());

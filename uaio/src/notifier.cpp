@@ -36,7 +36,7 @@ Request& take_node(const Notification& note) noexcept {
 
 }  // namespace
 
-// -- what is told at once -------------------------------------------------------------------------
+// -- notifications sent at once -------------------------------------------------------------------
 
 int Notifier::prepare(const Notification& note) noexcept {
   return note.kind != SIGEV_THREAD || late_callbacks_.prepare() ? 0 : EAGAIN;
@@ -121,7 +121,7 @@ void* Notifier::run_callback(void* request) {
   return nullptr;
 }
 
-// -- what is told later ---------------------------------------------------------------------------
+// -- notifications sent later ---------------------------------------------------------------------
 
 void Postponed::Queue::push(Request& request) noexcept {
   request.next = nullptr;
@@ -176,7 +176,7 @@ void Postponed::take_arrived() noexcept {
 void Postponed::look() noexcept {
   if (!has_waiting() || ensure_thread() || (!in_order_ && in_timer())) return;
   const SignalsBlocked blocked;
-  if (pthread_mutex_trylock(&mutex_) != 0) return;  // its holder sees to it
+  if (pthread_mutex_trylock(&mutex_) != 0) return;  // tried again later
   send_waiting();
   unlock();
 }

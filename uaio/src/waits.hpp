@@ -1,4 +1,4 @@
-// Waits that a thread may be cancelled in (pthread_cancel), as aio_suspend's is.
+// Waits that are cancellation points (pthread_cancel), as aio_suspend is.
 //
 // They are in a file of their own, without objects that have destructors: a cancellation may come
 // at any instruction there, and a frame with something to clean up would end the process instead.

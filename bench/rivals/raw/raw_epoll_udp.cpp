@@ -18,7 +18,7 @@
 
 namespace {
 
-constexpr int turn_max = 64;  // then whether it shall end is looked at
+constexpr int turn_max = 64;  // then it checks whether it must end
 
 unsigned long long messages = 0;
 

@@ -18,7 +18,7 @@ namespace baton {
 
 namespace detail {
 
-/// Belongs to run_until_complete until the task is done, and to the task if that was left.
+/// Belongs to run_until_complete until the task is done, or, after leave(), to the task.
 class BATON_EXPORT TaskRun {
  public:
   TaskRun(Proactor& proactor, TaskPromiseBase& promise);
@@ -31,7 +31,7 @@ class BATON_EXPORT TaskRun {
     return state_.load(std::memory_order_acquire) == State::done;
   }
   void cancel() noexcept { source_.cancel(); }
-  /// After that the end of the task frees it and this. False: it is done.
+  /// From now on the end of the task frees the task and this object. False: the task is done.
   bool leave() noexcept;
 
  private:
@@ -44,7 +44,7 @@ class BATON_EXPORT TaskRun {
   std::atomic<State> state_{State::runs};
 };
 
-/// For a thread that would drive a proactor that is stopped, and so runs nothing.
+/// Waits for `span`, because the proactor is stopped and driving it would run nothing.
 BATON_EXPORT void let_pass(const Proactor& proactor, Duration span) noexcept;
 
 /// This thread cannot drive the proactor at all: errc::wrong_thread, errc::after_fork.
@@ -58,7 +58,7 @@ BATON_EXPORT void let_pass(const Proactor& proactor, Duration span) noexcept;
 /// is stopped before the task is done, goes on all the same once it is restarted - so do not stop
 /// it from inside. When a handler that has nothing to do with the task throws, the task is
 /// cancelled, driven to its end, and the exception leaves. An empty task ends the program with a
-/// sentence.
+/// message.
 ///
 /// If this thread cannot drive the proactor to that end, std::system_error leaves with
 /// errc::wrong_thread (see Proactor::run) or, in a forked child, errc::after_fork. The task was

@@ -41,7 +41,7 @@ class BATON_EXPORT Scope {
   /// Throws std::bad_alloc.
   explicit Scope(Proactor& proactor, ScopeOptions options = {});
   /// REQUIRES: no task is running, and no exception of a task waits for join; else the program ends
-  /// with a sentence, as with std::thread. When something between spawn and join may throw, catch
+  /// with a message, as with std::thread. When something between spawn and join may throw, catch
   /// it, cancel() and join.
   ~Scope();
   Scope(const Scope&) = delete;

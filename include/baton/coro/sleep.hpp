@@ -59,7 +59,7 @@ inline auto sleep_for(Proactor& proactor, AnyDuration span) noexcept {
   return sleep_until(proactor, Deadline::after(span, proactor.now()));
 }
 
-/// `co_await yield(proactor)`: goes on behind what is queued now, on any thread in run().
+/// `co_await yield(proactor)`: resumes behind what is queued now, on any thread in run().
 /// Result<void>; fails when the proactor is stopped.
 inline auto yield(Proactor& proactor) noexcept {
   return detail::Awaitable<detail::YieldRequest, detail::NoBytes>{&proactor, {}, {}};

@@ -149,8 +149,8 @@ class TaskPromiseBase {
 /// an if, while, do, for or switch (`if (co_await f())`) while no variable is declared in the block
 /// around it. The condition's value then stands in front of the frame's head, and a handle made
 /// from the promise resumes garbage. Such a handle does not name the memory that was allocated for
-/// the frame: better to end here, with the reason, than there. The cure: `auto result = co_await
-/// f(); if (result)`, or `if (auto result = co_await f())`.
+/// the frame, so the program ends here, with the reason. The cure: `auto result = co_await f(); if
+/// (result)`, or `if (auto result = co_await f())`.
 template <class Promise>
 std::coroutine_handle<Promise> checked_handle(Promise& promise) noexcept {
   const auto handle = std::coroutine_handle<Promise>::from_promise(promise);
@@ -275,7 +275,7 @@ class [[nodiscard("a task does nothing until it is awaited or spawned")]] Task {
   };
   /// Starts it; gives its value or throws its exception. Once: `co_await std::move(task)`. A task
   /// that is empty - default-constructed, moved from, or awaited before - ends the program with a
-  /// sentence.
+  /// message.
   Awaiter operator co_await() && noexcept {
     return Awaiter{detail::full(std::exchange(handle_, nullptr))};
   }
@@ -305,8 +305,9 @@ class BATON_EXPORT StrandReturn {
     waiter_ = waiter;
     context_ = &context;
   }
-  /// On whatever thread: the waiter, if this thread is in the strand or nothing runs any more; else
-  /// none, and the waiter is resumed there.
+  /// Called by any thread. If the thread is in the strand, or nothing can be posted any more,
+  /// returns the waiter; else posts the waiter into the strand and returns a coroutine that does
+  /// nothing.
   std::coroutine_handle<> come_back() noexcept;
 
  private:
@@ -315,7 +316,7 @@ class BATON_EXPORT StrandReturn {
   Operation operation_;
 };
 
-/// co_await's own look for the awaiter of an awaitable.
+/// Finds the awaiter of an awaitable, as co_await does.
 template <class Awaitable>
 decltype(auto) awaiter_of(Awaitable&& awaitable) {
   if constexpr (requires { static_cast<Awaitable&&>(awaitable).operator co_await(); }) {

@@ -173,14 +173,14 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     // Without the lock: a thread of the parent may hold it, and does not exist here.
     mutex_.assume_held();
     entries_.clear();
-    first_ = last_ = nobody;
+    first_ = last_ = no_descriptor;
     listed_ = 0;
     close_signalfd();
     silent_.close();
   }
 
  private:
-  static constexpr NativeHandle nobody = invalid_handle;
+  static constexpr NativeHandle no_descriptor = invalid_handle;
   static constexpr Duration try_again_after{10'000'000};
 
   struct Entry {
@@ -193,7 +193,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     bool fresh = false;        // armed, and not polled since
     bool astray = false;  // its signals do not go to the waiting thread yet; take_over is retried
     bool listed = false;  // in the list of those to poll
-    NativeHandle next = nobody;
+    NativeHandle next = no_descriptor;
     std::uint64_t reported_in = 0;  // the number of the wait in which `slot` is its report
     std::size_t slot = 0;
   };
@@ -358,8 +358,8 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
   void look_later(NativeHandle fd) noexcept BATON_REQUIRES(mutex_) {
     if (at(fd).listed) return;
     at(fd).listed = true;
-    at(fd).next = nobody;
-    (first_ == nobody ? first_ : at(last_).next) = fd;
+    at(fd).next = no_descriptor;
+    (first_ == no_descriptor ? first_ : at(last_).next) = fd;
     last_ = fd;
     ++listed_;
   }
@@ -551,10 +551,10 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
 
   // Shared by the waiting thread and those that change the set.
   os::Mutex mutex_;
-  std::vector<Entry> entries_ BATON_GUARDED_BY(mutex_);   // by descriptor
-  bool astray_ BATON_GUARDED_BY(mutex_) = false;          // at least one entry is astray
-  NativeHandle first_ BATON_GUARDED_BY(mutex_) = nobody;  // those to poll, by Entry::next
-  NativeHandle last_ BATON_GUARDED_BY(mutex_) = nobody;
+  std::vector<Entry> entries_ BATON_GUARDED_BY(mutex_);          // by descriptor
+  bool astray_ BATON_GUARDED_BY(mutex_) = false;                 // at least one entry is astray
+  NativeHandle first_ BATON_GUARDED_BY(mutex_) = no_descriptor;  // those to poll, by Entry::next
+  NativeHandle last_ BATON_GUARDED_BY(mutex_) = no_descriptor;
   std::size_t listed_ BATON_GUARDED_BY(mutex_) = 0;
 
   // Only the waiting thread changes it, under the mutex, so it reads it without.

@@ -15,8 +15,7 @@ using Opened = Result<std::unique_ptr<Engine>, Failure>;
 
 Opened open_inner(const EngineOptions& options, const std::string& wanted) {
   Failure why{make_error_code(errc::engine_unavailable),
-              "inner=" + wanted + ": there is no such engine to put troubles around",
-              ReasonCode::unsuitable};
+              "inner=" + wanted + ": there is no such engine to wrap", ReasonCode::unsuitable};
   for (const auto& entry : registry().engines()) {
     if (wanted == "auto" ? entry.only_by_name : entry.name != wanted) continue;
     if (entry.name == "chaos") break;

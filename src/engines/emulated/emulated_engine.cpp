@@ -432,7 +432,7 @@ inline void EmulatedEngine::take_received(Record& record, Operation& front,
   progress(front).owner = nullptr;
   record.in.queue.pop_last();
   completed.push_back(front);
-  // Output may have been watched for a wait_ready for both.
+  // A wait_ready for both directions may have had output watched.
   if (BATON_UNLIKELY(!record.owned) && demux_->is_watched(record.index)) let_go(record, record.in);
 }
 
@@ -518,7 +518,7 @@ bool EmulatedEngine::goes_to_the_same(const Operation& a, const Operation& b) no
   return *a.endpoint() == *b.endpoint();
 }
 
-// The first operation, and all behind it that have the same peer.
+// Moves the first operation of the queue, and all behind it that go to the same peer, to `refused`.
 void EmulatedEngine::set_aside(OperationList& queue, OperationList& refused) noexcept {
   Operation& first = *queue.front();
   for (Operation* each = &first; each != nullptr;) {
@@ -529,8 +529,8 @@ void EmulatedEngine::set_aside(OperationList& queue, OperationList& refused) noe
   }
 }
 
-// Datagrams to one peer keep their order. A wait for room holds nothing up: there is room for a few
-// bytes long before the system reports any.
+// Datagrams to one peer keep their order. A wait for room delays nothing: there is room for a few
+// bytes long before the system reports it.
 bool EmulatedEngine::passes(const Operation& operation, const OperationList& queue) noexcept {
   if (is_input(operation) || operation.kind() == OperationKind::connect) return false;
   const bool to_a_peer = waits_for_its_peer(operation);
@@ -543,7 +543,7 @@ bool EmulatedEngine::passes(const Operation& operation, const OperationList& que
   return true;
 }
 
-// The first that is no wait for readiness, or null.
+// The first operation that is not a wait for readiness, or null.
 const Operation* EmulatedEngine::behind_waits(const OperationList& queue) noexcept {
   const Operation* each = queue.front();
   while (each != nullptr && each->kind() == OperationKind::wait_ready) {
@@ -552,7 +552,7 @@ const Operation* EmulatedEngine::behind_waits(const OperationList& queue) noexce
   return each;
 }
 
-// Up to a call in vain, which makes every strategy report the next room.
+// Transfers until a call finds no room. After such a call every strategy reports the next room.
 Outcome EmulatedEngine::perform_ahead(Operation& operation) noexcept {
   Outcome outcome = Outcome::partial;
   while (outcome == Outcome::partial) outcome = performer_.perform(operation);
@@ -723,7 +723,8 @@ EmulatedEngine::Ran EmulatedEngine::run(Record& record, Direction& direction,
   return ran == Ran::empty ? Ran::blocked : ran;
 }
 
-// `waits`: for room, which hold nothing up. `refused`: datagrams whose peer has no room.
+// `waits` gets waits for room, which do not delay the operations behind them; `refused` gets
+// datagrams whose peer has no room.
 EmulatedEngine::Ran EmulatedEngine::run_queue(Record& record, Direction& direction,
                                               OperationList& waits, OperationList& refused,
                                               OperationQueue& completed) noexcept {
@@ -745,7 +746,8 @@ EmulatedEngine::Ran EmulatedEngine::run_queue(Record& record, Direction& directi
         if (waits_for_its_peer(front)) {
           set_aside(direction.queue, refused);
         } else if (front.kind() == OperationKind::wait_ready && &direction == &record.out) {
-          // One answer for all of them: the calls that are left are for what stands behind.
+          // The answer holds for all adjacent waits. The remaining calls are for the operations
+          // behind them.
           do {
             waits.push_back(direction.queue.pop_front());
           } while (!direction.queue.empty() &&
@@ -869,7 +871,7 @@ void EmulatedEngine::let_go(Record& record, Direction& direction) noexcept {
   if (record.owned) return;
   if (droppable(record, direction)) demux_->let_go(record.index, interest_of(record, direction));
   if (&direction == &record.out) return;
-  // Output may have been watched for a wait_ready for both.
+  // A wait_ready for both directions may have had output watched.
   os::LockGuard guard{record.out.mutex, system_, concurrent_};
   if (!record.out.queue.empty() || !droppable(record, record.out)) return;
   demux_->let_go(record.index, Interest::out);

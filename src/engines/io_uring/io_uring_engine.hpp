@@ -18,7 +18,7 @@
 //
 // The ring may stop working. A system-call filter installed later refuses io_uring_enter, or the
 // program closes the ring's descriptor: then nothing can be submitted or reaped. Or the kernel has
-// lost a completion for want of memory, and does not say whose: that operation would stay pending
+// lost a completion for lack of memory, and does not say whose: that operation would stay pending
 // for ever, with everything that waits for its end. In these cases the engine is lost. New
 // operations end at once with errc::engine_lost. Pending ones end in the same way, but only after
 // the kernel provably uses none of their memory (see the end of a ring in ring.hpp). Until then the

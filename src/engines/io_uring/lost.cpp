@@ -27,7 +27,7 @@ constexpr std::int64_t nap_ns = 10'000'000;
 bool is_closed(int error) noexcept { return error == EBADF || error == EOPNOTSUPP; }
 
 std::string why_lost(int error) {
-  if (error == EBADR) return "the kernel has lost a completion, for want of memory";
+  if (error == EBADR) return "the kernel has lost a completion, for lack of memory";
   return "io_uring worked when it was opened and is refused now (" +
          std::system_category().message(error) + "), " +
          (is_closed(error) ? "the program has closed the ring's descriptor"
@@ -112,8 +112,8 @@ void IoUringEngine::let_go_of_ring(OperationQueue& completed) noexcept {
   });
   if (!ring_->let_go(is_closed(lost_.load(std::memory_order_relaxed)))) {
     log(LogLevel::error,
-        "io_uring: the system does not let go of the ring's memory (mmap); what the kernel has may "
-        "be written to, and stays pending");
+        "io_uring: the system refuses to unmap the ring (mmap); operations in the kernel stay "
+        "pending, because it may still write to their memory");
   }
   message_target_.store(-1, std::memory_order_seq_cst);
   write_event();

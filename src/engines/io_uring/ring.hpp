@@ -51,7 +51,7 @@ enum class Entered : std::uint8_t {
   congested,    ///< EAGAIN, EBUSY, ENOMEM: reap, then try again later; nothing is lost
   foreign,      ///< a pinned ring of another thread
   refused       ///< anything else: a wrong call, a filter that forbids it, or (EBADR, told once) a
-                ///< completion that was lost for want of memory; errno tells
+                ///< completion that was lost for lack of memory; errno tells
 };
 
 /// A word that the kernel reads or changes, too. Like std::atomic_ref, but without the check of the

@@ -136,7 +136,7 @@ class PosixAioEngine final : public Engine {
   OperationQueue finished_ BATON_GUARDED_BY(mutex_);  // complete, for the next wait
   bool refused_ BATON_GUARDED_BY(mutex_) = false;     // an operation got busy since the last sleep
   static constexpr Duration rest_min{10'000'000};
-  Duration rest_ BATON_GUARDED_BY(mutex_) = rest_min;  // the next pause for want of room
+  Duration rest_ BATON_GUARDED_BY(mutex_) = rest_min;  // the next pause for lack of room
   // For flush(): whether a running wait, of this engine or over several, would miss something.
   bool fresh_ BATON_GUARDED_BY(mutex_) = false;      // requests begun since that wait was prepared
   bool waiting_ BATON_GUARDED_BY(mutex_) = false;    // the leader waits

@@ -54,8 +54,8 @@ class RequestTable {
   Request* free_ = nullptr;
 };
 
-/// Hands the next piece of the operation, or its sync, to the system. 0, or why it was not taken:
-/// EAGAIN - no room now. Everything else is the operation's outcome.
+/// Hands the next piece of the operation, or its sync, to the system. 0, or the reason why it was
+/// not taken: EAGAIN means no room now, every other value is the operation's outcome.
 int begin(const os::System& system, NotifyStrategy& notify, Request& request) noexcept;
 
 /// False: still in progress. True: over; `error` is 0 and `moved` the bytes, or it is an errno.

@@ -261,7 +261,7 @@ HOST_CASE(fork_storm_from_threads, "fork and exec") {
   for (std::thread& each : threads) each.join();
 }
 /// What another thread does while this one is inside fork().
-std::atomic<int> amid_a_fork{0};  // 1: it shall begin; 2: it is done
+std::atomic<int> amid_a_fork{0};  // 1: to begin; 2: done
 void let_another_thread_work() {
   if (amid_a_fork != 0) return;
   amid_a_fork = 1;

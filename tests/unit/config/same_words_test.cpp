@@ -119,7 +119,7 @@ TEST(SameWords, ReferenceToNoCharacterCutsNoValue) {
 
 TEST(SameWords, EmptySectionMakesNoProcessor) {
   expect_words(reason_of(Config::parse("engine=emulated;", Config{})),
-               {"nothing is said of processor 1", "leave out"});
+               {"processor 1 is new and has no settings", "leave out"});
   Config team;
   team.processors.resize(2);
   const auto parsed = Config::parse("engine=emulated;", team);

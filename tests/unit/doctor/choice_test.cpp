@@ -153,6 +153,7 @@ TEST(Files, OneProcessorIsEnoughWhereItIsAsGood) {
   EXPECT_EQ(r.config.processors.size(), 1U);
   EXPECT_TRUE(r.config.processors.front().operations.empty());
   EXPECT_NE(m.said().find("Use the same processor for files."), std::string::npos);
+  EXPECT_NE(m.said().find("A tie with a team with f shared: "), std::string::npos);
 }
 
 TEST(Files, FileEngineBecomesTheSecondHalfOfATeam) {
@@ -168,6 +169,16 @@ TEST(Files, FileEngineBecomesTheSecondHalfOfATeam) {
   EXPECT_EQ(r.config.processors[1].operations, file_operations);
   EXPECT_EQ(r.config.processors[1].engine, "f");
   EXPECT_EQ(r.config.processors[1].mode, dedicated);
+}
+
+TEST(Files, ATeamThatComesNextHasAnArticle) {
+  MadeUp m;
+  const auto a = m.row("a", "");
+  const auto f = m.row("f", "", false);
+  m.measured(a, shared, {10, 10, 10});
+  m.measured_files({a, shared}, {a, shared}, {5, 5, 5});
+  m.measured_files({a, shared}, {f, shared}, {10, 10, 10});
+  EXPECT_NE(m.said().find("Next comes a team with f shared, which costs"), std::string::npos);
 }
 
 TEST(Files, DecideATieOfTheSockets) {
@@ -216,7 +227,8 @@ TEST(Files, StrengthsOfOthersAreNamed) {
   m.measured_files({a, shared}, {a, shared}, {1, 1, 1});
   m.measured_files({a, shared}, {f, shared}, {1, 1, 1});
   for (auto& round : m.files.series[1].rounds) round = {4, 0.25};
-  EXPECT_NE(m.said().find("is far better in this: time, direct 0.25 x."), std::string::npos);
+  EXPECT_NE(m.said().find("a team with f shared is far better in this: time, direct 0.25 x."),
+            std::string::npos);
 }
 
 TEST(Sureness, RoundsThatDisagreeAreNoted) {

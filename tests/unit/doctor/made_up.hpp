@@ -64,7 +64,8 @@ struct MadeUp {
     Series series;
     series.what = of_files;
     series.processors = team_of(rows, of_sockets, of_files);
-    series.name = "files " + rows[of_files.row].name() + " " + to_string(of_files.mode);
+    series.name = (series.processors.size() > 1 ? "team with " : "") + rows[of_files.row].name() +
+                  " " + to_string(of_files.mode);
     for (const double cost : costs) series.rounds.push_back({cost, cost});
     files.series.push_back(series);
     return files.series.back();

@@ -1,5 +1,5 @@
-// baton::ace::Attachment: a thread that drives an ACE proactor in a loop stays with it between its
-// calls of handle_events.
+// baton::ace::Attachment: keeps a thread that drives an ACE proactor in a loop attached to it
+// between its calls of handle_events.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,13 @@ namespace baton::ace {
 ///   const baton::ace::Attachment attached{bridge};  // the baton::ace::Proactor
 ///   ace_proactor.proactor_run_event_loop();
 ///
-/// It matters in per_thread mode, and does nothing in the others. The thread owes what
-/// baton::Attachment says: its lane is not served before its next call. close() waits for it to end
-/// in another thread, and ends one of the closing thread itself. In programs that know ACE only,
-/// libbaton-ace-preload attaches the threads in ACE_Proactor::proactor_run_event_loop.
+/// It matters in per_thread mode, and does nothing in the others. The thread has the duties that
+/// baton::Attachment lists: its lane is not served before its next call. close() waits for the
+/// attachments of other threads to end, and ends those of the closing thread. In programs that know
+/// ACE only, libbaton-ace-preload attaches the threads in ACE_Proactor::proactor_run_event_loop.
 class BATON_EXPORT Attachment {
  public:
-  /// On a closed proactor it does nothing. Throws what baton::Attachment throws.
+  /// Does nothing on a closed proactor. Throws what baton::Attachment throws.
   explicit Attachment(Proactor& proactor);
   /// REQUIRES: the thread that attached, not in a handler.
   ~Attachment();

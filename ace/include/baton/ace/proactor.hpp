@@ -1,8 +1,8 @@
-// baton::ace::Proactor: an implementation for ACE_Proactor that does its work with Baton, so that
-// programs written for ACE's Proactor run on io_uring or epoll (paper 000 sections 1, 2, 5, 13;
-// P-06, P-11, P-12, P-16, P-22).
+// baton::ace::Proactor: an implementation for ACE_Proactor that uses Baton, so that programs
+// written for ACE's Proactor run on io_uring or epoll (paper 000 sections 1, 2, 5, 13; P-06, P-11,
+// P-12, P-16, P-22).
 //
-//   ACE_Proactor proactor(new baton::ace::Proactor, true);      // it deletes the implementation
+//   ACE_Proactor proactor(new baton::ace::Proactor, true);      // deletes the implementation
 //
 // The environment chooses the engine (BATON, as everywhere), and the bridge's own options
 // (BATON_ACE, see Options). docs/guide/ace.md says how it differs from ACE's own implementations.
@@ -34,13 +34,13 @@ struct BATON_EXPORT Options {
   /// batch=N: completions that one call of handle_events may dispatch, 1 to 1,024. A posted result
   /// is always the last of its call.
   std::size_t batch = 64;
-  /// lazy: an operation is started by a thread in handle_events, never by the thread that asks for
-  /// it. For programs whose handlers must not run while the asking function is still at work.
+  /// lazy: an operation is started by a thread in handle_events, never by the thread that requests
+  /// it. For programs whose handlers must not run while the requesting function has not returned.
   bool lazy = false;
-  /// explain: the preloaded library tells on standard error what runs the program.
+  /// explain: the preloaded library prints the choices and their reasons on standard error.
   bool explain = false;
 
-  /// A word that is not known, or a number out of range, is a Failure that lists what would do.
+  /// An unknown word, or a number out of range, is a Failure that lists the valid ones.
   static Result<Options, Failure> parse(std::string_view text);
   /// BATON_ACE, read with secure_getenv.
   static Result<Options, Failure> from_environment();
@@ -50,12 +50,12 @@ class Bridge;
 
 class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
  public:
-  /// As the environment says (Config::from_environment, Options::from_environment). Throws
+  /// Configured by the environment (Config::from_environment, Options::from_environment). Throws
   /// std::system_error whose text says what is missing or malformed.
   Proactor();
   explicit Proactor(Config config, const Options& options = {});
-  /// Closes it first. From inside a handler of its own, what is pending completes when that call of
-  /// handle_events ends; a handler that ends the program (exit) leaves it pending.
+  /// Calls close(). Inside one of its own handlers: pending operations complete when that call of
+  /// handle_events ends; if the handler ends the program (exit), they stay pending.
   ~Proactor() override;
 
   /// The proactor underneath, for Baton's own objects beside ACE's in one event loop. It lives
@@ -64,11 +64,10 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
 
   /// Wakes every thread in handle_events, waits until they are gone, cancels what is pending and
   /// dispatches it in this thread: each operation completes once, with ECANCELED. Posted results
-  /// that no thread has taken are deleted, as ACE does. From then on everything answers -1 and
-  /// ESHUTDOWN. From inside a handler it only wakes the threads, and the destructor does the rest.
-  /// In the child of a fork nothing is dispatched. When libACE closes its singleton at the end of
-  /// the program, nothing is dispatched or freed, and no thread returns from handle_events. 0,
-  /// always.
+  /// that no thread has taken are deleted, as ACE does. From then on every call returns -1 with
+  /// ESHUTDOWN. Inside a handler it only wakes the threads, and the destructor does the rest. In
+  /// the child of a fork nothing is dispatched. When libACE closes its singleton at the end of the
+  /// program, nothing is dispatched or freed, and no thread returns from handle_events. 0, always.
   int close() override;
 
   /// 1 when completions were dispatched, 0 when the time is over, -1 for errors: EINVAL for a
@@ -78,23 +77,23 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
   int handle_events() override;
 
   /// Starts a transfer: 0, or -1 and errno (EAGAIN over operations_max, EBADF, EISDIR, EMFILE for a
-  /// number of 65,536 or more, ENOMEM, ESHUTDOWN), and then the caller keeps the result. Everything
-  /// else is a completion. A null result asks whether there is room.
+  /// number of 65,536 or more, ENOMEM, ESHUTDOWN), and then the caller keeps the result. Every
+  /// other error is a completion. A null result asks whether there is room.
   int start_aio(ACE_POSIX_Asynch_Result* result, Opcode opcode) override;
   /// Queues a result; one thread dispatches it and deletes it. On failure (-1; EINVAL for null,
-  /// ENOMEM, ESHUTDOWN) the caller keeps it: ACE's header says otherwise, its code does so, and its
-  /// timers rely on it.
+  /// ENOMEM, ESHUTDOWN) the caller keeps the result. ACE's header says otherwise, but ACE's code
+  /// does the same, and its timers rely on that.
   int post_completion(ACE_POSIX_Asynch_Result* result) override;
-  /// Cancels what is pending for a descriptor, and nothing that is started later. 0: asked, and
-  /// each completes once; 1: nothing is pending; -1 and errno: EBADF. ACE's 2 (not all of them) is
-  /// never answered.
+  /// Cancels what is pending for a descriptor, and nothing that is started later. 0: requested, and
+  /// each operation completes once; 1: nothing is pending; -1 and errno: EBADF. Never returns ACE's
+  /// 2 (not all of them).
   int cancel_aio(ACE_HANDLE handle) override;
 
   Proactor_Type get_impl_type() override;
   /// Readable when handle_events may have something to dispatch (baton::Proactor::descriptor).
-  /// Posted results and timers do not show there. ACE_INVALID_HANDLE once it is closed, and where
-  /// completions show nowhere: in dedicated mode, on poll, select and rt_signals, and with several
-  /// processors or lanes.
+  /// Posted results and timers do not show there. ACE_INVALID_HANDLE when it is closed, and where
+  /// no descriptor shows completions: in dedicated mode, on poll, select and rt_signals, and with
+  /// several processors or lanes.
   ACE_HANDLE get_handle() const override;
 
   ACE_Asynch_Read_Stream_Impl* create_asynch_read_stream() override;

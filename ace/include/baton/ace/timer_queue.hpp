@@ -1,16 +1,16 @@
-// baton::ace::TimerQueue: ACE's own timer heap without the race that its timer thread has.
+// baton::ace::TimerQueue: ACE's own timer heap, without a race of ACE's timer thread.
 //
 // The timer thread of ACE_Proactor asks its queue whether it is empty and when the earliest timer
-// is due, and ACE's queues answer both without their lock. Meanwhile schedule_timer may replace the
+// is due, and ACE's queues read both without their lock. Meanwhile schedule_timer may replace the
 // heap, so that the thread reads freed memory. This queue takes its lock for both.
 //
 //   baton::ace::TimerQueue timers;                                       // first, so it goes last
 //   ACE_Proactor proactor(new baton::ace::Proactor, true, &timers);
 //
-// The queue stays the program's: delete it after its ACE_Proactor. One queue serves one proactor.
-// The preloaded library (baton-ace) brings one to every proactor that has no queue of its own.
+// The program owns the queue: delete it after its ACE_Proactor. One queue serves one proactor. The
+// preloaded library (baton-ace) brings one to every proactor that has no queue of its own.
 //
-// Threads: as ACE's own queue, every function may be called by any thread.
+// Threads: any thread may call every function, as with ACE's own queue.
 #pragma once
 
 #include <ace/Guard_T.h>
@@ -29,9 +29,9 @@ class TimerQueue : public ACE_Timer_Heap_T<ACE_Handler*, ACE_Proactor_Handle_Tim
     return Heap::is_empty();
   }
 
-  /// When the earliest timer is due; zero when there is none any more, for another thread may have
-  /// cancelled it since is_empty() was asked. The reference stays valid until the calling thread
-  /// asks again: the timer itself may be gone by then.
+  /// When the earliest timer is due; zero if there is none any more, because another thread may
+  /// have cancelled it since the call of is_empty(). The reference stays valid until the calling
+  /// thread's next call, even if the timer is gone by then.
   [[nodiscard]] const ACE_Time_Value& earliest_time() const override {
     thread_local ACE_Time_Value earliest;
     const Guard guard{lock()};
