@@ -3,7 +3,9 @@
 # compiles all files that are joined with it, and a missing #include goes unseen.
 #
 #   BATON_UNITY=tests   tests, tools and httpd; the library is built as users get it
-#   BATON_UNITY=all     the library as well
+#   BATON_UNITY=all     the library, the benchmarks, UAIO and the ACE bridge as well
+#
+# The other examples are compiled as their readers would compile them.
 #
 # Siblings have functions of the same names in their anonymous namespaces, which clash once they
 # are joined. cmake/unity.exclusions lists the files that are compiled alone for that reason. A
@@ -11,7 +13,8 @@
 
 set(BATON_UNITY OFF CACHE STRING "Join source files before they are compiled: OFF, tests or all")
 
-# baton_join_sources(batch folder...): all targets of these folders and below.
+# baton_join_sources(batch folder...): all targets of these folders and below; not of examples/,
+# unless a folder in it is named.
 function(baton_join_sources batch)
   set(list ${PROJECT_SOURCE_DIR}/cmake/unity.exclusions)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
@@ -20,6 +23,9 @@ function(baton_join_sources batch)
   set(folders ${ARGN})
   while(folders)
     list(POP_FRONT folders folder)
+    if(folder STREQUAL "${PROJECT_SOURCE_DIR}/examples")
+      continue()
+    endif()
     get_property(nested DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
     list(APPEND folders ${nested})
     set_source_files_properties(${excluded} DIRECTORY ${folder}
