@@ -180,7 +180,7 @@ void Proactor::Core::cancel_when_draining(LaneRequests::Wish wish) noexcept {
     ledger_.cancel_accepts(*first_lane_);
   }
   // Wake a waiting thread so that it notices that the drain is complete.
-  dispatcher_->wake_somebody();
+  dispatcher_->wake_one();
 }
 
 void Proactor::Core::start_drain_timer() noexcept {

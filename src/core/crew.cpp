@@ -42,7 +42,7 @@ CrewMember::~CrewMember() {
   crew.for_each(*this, [&](LaneLoop& loop) {
     if (loop.claim()) loop.leave(for_good);
   });
-  crew.somebody_left(for_good);
+  crew.member_left(for_good);
 }
 
 std::size_t Crew::turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers,
@@ -212,7 +212,7 @@ void Crew::keep_home_only(CrewMember& member) noexcept {
     if (loop.claim()) loop.leave(false);
   });
   member.home->regroups();
-  somebody_left(false);
+  member_left(false);
 }
 
 // -- leading --------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ void Crew::sleep(CrewMember& member, Deadline until) noexcept {
 
 // Threads that watch wait for a leader that is about to come back. They do not take its lane while
 // another thread stands by for one.
-void Crew::somebody_left(bool for_good) noexcept {
+void Crew::member_left(bool for_good) noexcept {
   if (for_good || watching_.load(std::memory_order_seq_cst) == 0) {
     look_round();
   } else {

@@ -124,7 +124,7 @@ class Crew {
   bool take_besides(CrewMember& member, LaneLoop& loop);
   void wait(CrewMember& member, Deadline deadline) noexcept;
   void sleep(CrewMember& member, Deadline until) noexcept;
-  void somebody_left(bool for_good) noexcept;
+  void member_left(bool for_good) noexcept;
   void look_round() noexcept;
   bool call_standby(std::uint32_t threads) noexcept;
   template <class Visit>

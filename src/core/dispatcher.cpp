@@ -615,7 +615,7 @@ bool Dispatcher::timers_uncovered() const noexcept {
   return !lane_.timers.empty() && timekeeper_ == nullptr && standby_ == nullptr && !leader_busy();
 }
 
-void Dispatcher::wake_whom_it_takes(bool needed) {
+void Dispatcher::wake_as_needed(bool needed) {
   if (needed || (leader_in_handler() && standby_ == nullptr)) {
     if (coming_ > 0) {
       lane_.counters.wakes_suppressed.add();
@@ -646,7 +646,7 @@ void Dispatcher::look_round_for_followers() {
   }
 }
 
-void Dispatcher::wake_somebody() {
+void Dispatcher::wake_one() {
   if (sleepers_ != nullptr) {
     wake_follower();
   } else if (standby_ != nullptr) {

@@ -70,19 +70,19 @@ class Dispatcher {
   /// After anything was queued, deferred or started: wakes or interrupts at most one thread.
   void look_round() BATON_REQUIRES(shared_lane) {
     // With one thread, the usual case, no other thread sleeps or waits.
-    if (somebody_rests()) wake_whom_it_takes(urgent());
+    if (any_resting()) wake_as_needed(urgent());
   }
   /// The same after a start. An operation that completed at once is the next step of the thread
   /// whose handler started it. It waits for that thread, however long handlers take.
   void look_round_after_start() BATON_REQUIRES(shared_lane) {
-    if (somebody_rests()) wake_whom_it_takes(overlooked());
+    if (any_resting()) wake_as_needed(overlooked());
   }
   /// A timer was added: a thread must wake up for it.
   void timer_added(Deadline deadline) BATON_REQUIRES(shared_lane);
   /// After a post of level FOLLOWER: only a sleeper is woken, never a leader interrupted.
   void look_round_for_followers() BATON_REQUIRES(shared_lane);
   /// Makes one thread go round its loop once, even if there is nothing to do.
-  void wake_somebody() BATON_REQUIRES(shared_lane);
+  void wake_one() BATON_REQUIRES(shared_lane);
   /// Makes the leader start what is deferred, or see a wait set that has changed.
   void interrupt_leader(Processor& processor) BATON_REQUIRES(shared_lane);
   /// Returns when no leader is in an engine that has yet to hear of a cancel; releases the mutex
@@ -229,10 +229,10 @@ class Dispatcher {
   void give_up_idle_seats(Member& me) noexcept;
   [[gnu::always_inline]] void set_seats(const Member& me, SeatState state) noexcept;
 
-  [[nodiscard]] bool somebody_rests() const noexcept { return resting_ != 0; }
+  [[nodiscard]] bool any_resting() const noexcept { return resting_ != 0; }
   /// True if no other thread that could be woken is inside.
   [[nodiscard]] bool is_alone() const noexcept { return members_ == 1; }
-  void wake_whom_it_takes(bool needed) BATON_REQUIRES(shared_lane);
+  void wake_as_needed(bool needed) BATON_REQUIRES(shared_lane);
 
   void note_length(std::int64_t ns) noexcept BATON_REQUIRES(shared_lane);
 

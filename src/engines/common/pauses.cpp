@@ -5,7 +5,7 @@
 
 namespace baton::engines {
 
-bool writes_to_nobody(const os::System& system, const Operation& operation) noexcept {
+bool writes_to_closed_terminal(const os::System& system, const Operation& operation) noexcept {
   // A pipe answers EPIPE at the next try.
   if (operation.kind() != OperationKind::write_stream || !operation.handle()->is_terminal()) {
     return false;

@@ -46,7 +46,7 @@ constexpr std::uint64_t end_of_pause_ms(std::uint64_t now_ms, std::uint32_t paus
 
 /// The operation writes to a terminal whose other side is gone: it is reported ready for ever, and
 /// every write answers EAGAIN. Called only after a fruitless try.
-bool writes_to_nobody(const os::System& system, const Operation& operation) noexcept;
+bool writes_to_closed_terminal(const os::System& system, const Operation& operation) noexcept;
 /// The operation reads a datagram socket whose reading side is shut (shutdown(2) by the program).
 /// The socket is reported ready for ever, and a UDP socket answers EAGAIN where a blocking read
 /// gets 0 bytes. Called only after a fruitless try.

@@ -784,7 +784,7 @@ Outcome EmulatedEngine::run_front(Record& record, Direction& direction,
 void EmulatedEngine::end_hopeless(Record& record, Direction& direction,
                                   OperationQueue& completed) noexcept {
   Operation& front = *direction.queue.front();
-  const bool unheard = writes_to_nobody(system_, front);
+  const bool unheard = writes_to_closed_terminal(system_, front);
   if (!unheard && !reads_what_is_shut(system_, front)) return;
   front.finish(unheard ? EIO : 0);
   direction.queue.pop_front();

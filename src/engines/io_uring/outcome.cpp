@@ -165,7 +165,7 @@ Verdict connect_failed(Operation& operation, int error) noexcept {
 // A try did nothing although nothing prevented it.
 Verdict tried_in_vain(Operation& operation, Verdict next, const os::System& system) noexcept {
   Progress& state = progress(operation);
-  if (writes_to_nobody(system, operation)) return finish(operation, EIO);
+  if (writes_to_closed_terminal(system, operation)) return finish(operation, EIO);
   if (reads_what_is_shut(system, operation)) return finish(operation, 0);
   if (fruitless_pause_ms(state.failures) > 0) return Verdict::back_off;
   ++state.failures;
