@@ -8,7 +8,8 @@
 The program is bench/rivals/ace/proactor.cpp, an echo as ACE's examples write it. A row is sessions,
 threads and the block in bytes. In each round every column runs once, in an order that turns, and a
 ratio to ACE's own is that of one round (bench/compare.py). ACE's own serves some twenty connections
-at a time: with more of them some get no answer, and its column says so; then no ratio is judged.
+at a time: with more of them some get no answer, and its column says so; then no ratio is judged. A
+row with one session also has a hand-written epoll loop, which shows what its mechanism costs.
 
 Everything goes to bench/results/<date>-ace.json. Exit status: 0 all goals met, 1 a goal was missed,
 2 something of Baton could not be measured.
@@ -23,7 +24,8 @@ from option_parser import OptionParser
 
 PROGRAM = "{build}/bench/ace_proactor"
 STOCK = "ACE"
-COLUMNS = {STOCK: None, "epoll": "engine=emulated,wait=epoll", "io_uring": "engine=io_uring"}
+RAW = "raw epoll"
+BATON = {"epoll": "engine=emulated,wait=epoll", "io_uring": "engine=io_uring"}
 
 
 def calls(epoll, io_uring):
@@ -33,7 +35,7 @@ def calls(epoll, io_uring):
 
 
 def all_columns(goal):
-    return {column: [goal] for column in COLUMNS if column != STOCK}
+    return {column: [goal] for column in BATON}
 
 
 # Sessions, threads, block; each column's goals. A ratio is to ACE's own, where that serves all.
@@ -51,11 +53,17 @@ def name_of(row):
     return f"{sessions} sessions, {threads} threads, {block} B"
 
 
+def columns_of(row):
+    return [STOCK, *BATON, *([RAW] if row[0] == 1 else [])]
+
+
 def command_of(column, threads, block):
+    if column == RAW:
+        return compare.raw("raw_epoll", block)
     arguments = [PROGRAM, "--threads", str(threads), "--block", str(block)]
     if column == STOCK:
         return arguments
-    return ["env", f"BATON={COLUMNS[column]}", "{build}/bin/baton-ace", *arguments]
+    return ["env", f"BATON={BATON[column]}", "{build}/bin/baton-ace", *arguments]
 
 
 def is_judged(options, goal):
@@ -66,7 +74,8 @@ def is_judged(options, goal):
 def measure_row(options, row):
     sessions, threads, block, goals_of = row
     load = {"sessions": sessions, "block": block}
-    sides = {column: (column, command_of(column, threads, block), load) for column in COLUMNS}
+    sides = {column: (column, command_of(column, threads, block), load)
+             for column in columns_of(row)}
     taken, troubles = {column: [] for column in sides}, {}
     for number in range(options.rounds):
         turn = number % len(sides)
@@ -98,7 +107,7 @@ def measure_row(options, row):
     goals = {column: [compare.check_goal(goal, judged.get(column, {}), medians.get(column, {}))
                       for goals_for in goals_of for goal in goals_for[column]
                       if is_judged(options, goal)]
-             for column in COLUMNS if column != STOCK}
+             for column in BATON}
     return {"row": name_of(row), "rounds": taken, "medians": medians, "judged": judged,
             "calls_per_message": calls, "goals": goals, "troubles": troubles}
 
@@ -133,8 +142,7 @@ def main():
         print_row(results[-1])
     if not options.no_save:
         compare.save("ace", results)
-    if any(column not in result["medians"] for result in results for column in COLUMNS
-           if column != STOCK):
+    if any(column not in result["medians"] for result in results for column in BATON):
         return 2
     return int(any(goal["met"] is False for result in results
                    for goals in result["goals"].values() for goal in goals))

@@ -82,13 +82,9 @@ class Bridge {
     int error = ENOMEM;
     if (result != nullptr) {
       const Entry entry{*this};
-      Start start;
-      start.fildes = fildes;
-      start.action = action;
-      start.data = data;
-      start.size = size;
-      start.told = tell<dispatch_what<StreamResult>>(result);
-      error = entry ? descriptors_.start_stream(start) : ESHUTDOWN;
+      error = entry ? descriptors_.start_stream<dispatch_what<StreamResult>>(result, action, fildes,
+                                                                             data, size)
+                    : ESHUTDOWN;
       if (error == 0) return 0;
     }
     delete result;

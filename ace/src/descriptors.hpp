@@ -70,8 +70,9 @@ class Descriptors {
 
   /// 0, or an errno: then nothing was started, and no outcome will come.
   int start(const Start& start) noexcept;
-  /// The same for one buffer of a read or a write.
-  int start_stream(const Start& start) noexcept;
+  /// The same for one buffer of a read or a write, whose end `function` is told.
+  template <void (*function)(Bridge&, void*, Outcome)>
+  int start_stream(void* what, Action action, int fildes, void* data, std::size_t size) noexcept;
   /// 0: requested; 1: nothing is pending; -1 and errno: no such descriptor.
   int cancel(int fildes) noexcept;
   /// The program opens an operation for a number, which may name another file than before. 0, or an
@@ -123,6 +124,8 @@ class Descriptors {
     Descriptor descriptors[chunk_size];
   };
 
+  template <void (*function)(Bridge&, void*, Outcome)>
+  int start_generally(void* what, Action action, int fildes, void* data, std::size_t size) noexcept;
   [[nodiscard]] Descriptor* find(int fildes) const noexcept;
   [[nodiscard]] Descriptor* add(int fildes) noexcept;
   // REQUIRES for these: the descriptor's mutex is held.
@@ -226,17 +229,30 @@ inline Descriptors::Descriptor* Descriptors::find(int fildes) const noexcept {
   return errno_of(error);
 }
 
-[[gnu::always_inline]] inline int Descriptors::start_stream(const Start& start) noexcept {
-  Descriptor* const descriptor = find(start.fildes);
+template <void (*function)(Bridge&, void*, Outcome)>
+[[gnu::always_inline]] inline int Descriptors::start_stream(void* what, Action action, int fildes,
+                                                            void* data, std::size_t size) noexcept {
+  Descriptor* const descriptor = find(fildes);
   if (descriptor != nullptr) {
     const std::lock_guard guard{descriptor->mutex};
     if (descriptor->plain) {
-      const bool reads = start.action == Action::read;
+      const bool reads = action == Action::read;
       return start_as(reads ? OperationKind::read_stream : OperationKind::write_stream, *descriptor,
-                      start);
+                      {.data = data, .size = size, .told = tell<function>(what)});
     }
   }
-  return this->start(Start{start});  // a copy, so that the caller's own can stay in registers
+  return start_generally<function>(what, action, fildes, data, size);
+}
+
+/// A function of its own, so that start_stream has no Start in memory.
+template <void (*function)(Bridge&, void*, Outcome)>
+[[gnu::noinline]] int Descriptors::start_generally(void* what, Action action, int fildes,
+                                                   void* data, std::size_t size) noexcept {
+  return start({.fildes = fildes,
+                .action = action,
+                .data = data,
+                .size = size,
+                .told = tell<function>(what)});
 }
 
 }  // namespace baton::ace

@@ -11,12 +11,14 @@
 #include "preload.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "ace_symbols.hpp"  // their names, as the compiler has them: see ace/CMakeLists.txt
 
@@ -29,16 +31,49 @@ using TimedLoop = int (*)(void* self, void* time, void* hook);
 using CloseSingleton = void (*)();
 using Number = unsigned (*)();
 
+int add_name(dl_phdr_info* object, std::size_t, void* names) {
+  try {
+    static_cast<std::vector<std::string>*>(names)->emplace_back(object->dlpi_name);
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return 1;  // ends it
+  }
+}
+
+/// For a plugin: its host may have loaded it, and libACE with it, so that the dynamic linker does
+/// not show their names to other libraries (RTLD_LOCAL).
+void* find_in_plugins(const char* name) {
+  Dl_info here{};
+  ::dladdr(reinterpret_cast<const void*>(&find_in_plugins), &here);
+  std::vector<std::string> objects;
+  ::dl_iterate_phdr(add_name, &objects);
+  for (const std::string& object : objects) {
+    if (object.empty() || object == here.dli_fname) continue;
+    void* const library = ::dlopen(object.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    if (library == nullptr) continue;
+    void* const found = ::dlsym(library, name);
+    ::dlclose(library);  // the program keeps it
+    if (found != nullptr) return found;
+  }
+  return nullptr;
+}
+
+template <class Function>
+Function find(void* scope, const char* name) {
+  void* const found = ::dlsym(scope, name);
+  return reinterpret_cast<Function>(found != nullptr ? found : find_in_plugins(name));
+}
+
 template <class Function>
 Function next(const char* name) {
-  return reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+  return find<Function>(RTLD_NEXT, name);
 }
 
 /// The version of the libACE that the program has.
 unsigned program_version() {
-  const auto major = reinterpret_cast<Number>(::dlsym(RTLD_DEFAULT, BATON_ACE_MAJOR));
-  const auto minor = reinterpret_cast<Number>(::dlsym(RTLD_DEFAULT, BATON_ACE_MINOR));
-  const auto micro = reinterpret_cast<Number>(::dlsym(RTLD_DEFAULT, BATON_ACE_MICRO));
+  const auto major = find<Number>(RTLD_DEFAULT, BATON_ACE_MAJOR);
+  const auto minor = find<Number>(RTLD_DEFAULT, BATON_ACE_MINOR);
+  const auto micro = find<Number>(RTLD_DEFAULT, BATON_ACE_MICRO);
   if (major == nullptr || minor == nullptr || micro == nullptr) return 0;
   return (major() << 16) + (minor() << 8) + micro();
 }

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "results.hpp"
@@ -17,6 +18,8 @@ namespace {
 
 /// The bytes of one piece, unless the program gives a number.
 constexpr std::size_t per_send_default = std::size_t{64} << 10;
+/// The most that are in memory at a time.
+constexpr std::size_t piece_max = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -36,13 +39,14 @@ int TransmitFile::transmit_file(ACE_HANDLE file,
   if (plan.offset > size) return errno = EINVAL, -1;
   plan.bytes = bytes_to_write != 0 ? bytes_to_write : size - plan.offset;
   if (plan.bytes > size - plan.offset) return errno = EINVAL, -1;
-  plan.per_send = bytes_per_send != 0 ? bytes_per_send : per_send_default;
+  if (bytes_per_send == 0) bytes_per_send = per_send_default;
+  plan.per_send = std::min(bytes_per_send, piece_max);
   if (const int error = bridge_->opened(file)) return errno = error, -1;
 
   std::unique_ptr<ACE_POSIX_Asynch_Result> result{
       posix_part(this->posix_proactor()->create_asynch_transmit_file_result(
           this->handler_proxy_, this->handle_, file, header_and_trailer, plan.bytes, plan.offset, 0,
-          plan.per_send, flags, act, ACE_INVALID_HANDLE, priority, signal_number))};
+          bytes_per_send, flags, act, ACE_INVALID_HANDLE, priority, signal_number))};
   if (!result) return errno = ENOMEM, -1;
   if (const int error = Transmission::begin(bridge_, plan, *result)) return errno = error, -1;
   static_cast<void>(result.release());

@@ -398,19 +398,19 @@ inline LaneLoop::InEngines::InEngines(LaneLoop& loop) noexcept
     : loop_(loop),
       outermost_(BATON_UNLIKELY(loop.ledger_.has_borrowed.load(std::memory_order_relaxed)) &&
                  loop.engine_calls_.load(std::memory_order_relaxed) % 2 == 0) {
-  if (BATON_UNLIKELY(outermost_)) served_ = loop.begin_engine_calls();
+  if (BATON_LIKELY(!outermost_)) return;
+  loop.begin_engine_calls();
+  if (BATON_LIKELY(!loop.lane_.requests.any())) return;
+  loop.serve_before_engine_calls();
+  served_ = true;
 }
 
-bool LaneLoop::begin_engine_calls() noexcept {
-  const std::uint32_t calls = engine_calls_.load(std::memory_order_relaxed);
-  engine_calls_.store(calls + 1, std::memory_order_seq_cst);
-  if (BATON_LIKELY(!lane_.requests.any())) return false;
+void LaneLoop::serve_before_engine_calls() noexcept {
   const Inside link{this, inside_chain()};
   set_inside_chain(&link);
   lane_.be_at_work();
   open_mailbox();
   set_inside_chain(link.outer);
-  return true;
 }
 
 // The owner is not long in its engines, because the request ends a sleep there. It does not tell

@@ -294,8 +294,11 @@ class LaneLoop {
     bool served_ = false;
   };
 
-  /// Returns whether it has served requests.
-  bool begin_engine_calls() noexcept;
+  void begin_engine_calls() noexcept {
+    const std::uint32_t calls = engine_calls_.load(std::memory_order_relaxed);
+    engine_calls_.store(calls + 1, std::memory_order_seq_cst);
+  }
+  void serve_before_engine_calls() noexcept;
   void end_engine_calls() noexcept {
     const std::uint32_t calls = engine_calls_.load(std::memory_order_relaxed);
     engine_calls_.store(calls + 1, std::memory_order_release);

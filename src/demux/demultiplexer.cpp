@@ -242,7 +242,6 @@ void Demultiplexer::detach(std::uint32_t index) noexcept {
 Watch Demultiplexer::watch(std::uint32_t index, Interest interest,
                            std::error_code& error) noexcept {
   BATON_ASSERT(any(interest));
-  error.clear();
   Descriptor& descriptor = attached(index);
   if (edge_) return watch_edge(index, descriptor, interest, error);
   // relaxed: only calls for this direction set its bits, and the client serialises them. A one-shot
@@ -365,8 +364,8 @@ std::error_code Demultiplexer::arm(std::uint32_t index, Descriptor& descriptor,
     const Token token{index, descriptor.generation.load(std::memory_order_relaxed)};
     const Interest all = edge_ ? Interest::all : armed_of(before) | interest;
     bool came_back = false;
-    error = take_number(index, descriptor, came_back);
-    if (error) return error;
+    const std::errc refused = take_number(index, descriptor, came_back);
+    if (refused != std::errc{}) return std::make_error_code(refused);
     // Comes before the registration: the waiting thread may get the report at once, and a one-shot
     // report that finds no armed bit would be lost. release, although the kernel orders the two
     // anyway.
@@ -403,15 +402,15 @@ std::error_code Demultiplexer::register_at(Descriptor& descriptor, Interest inte
 // the new descriptor's, and detaching the first must not remove the new one's. So holders_ says
 // whose registration a number is, if it was ever watched once. `came_back`: the number had a holder
 // before, so the kernel's set may still know it. (The owner has kept a duplicate over a close.)
-std::error_code Demultiplexer::take_number(std::uint32_t index, const Descriptor& descriptor,
-                                           bool& came_back) noexcept {
+std::errc Demultiplexer::take_number(std::uint32_t index, const Descriptor& descriptor,
+                                     bool& came_back) noexcept {
   const auto number = static_cast<std::size_t>(descriptor.fd);
   if (number >= holders_.size()) {
     if ((descriptor.state.load(std::memory_order_relaxed) & once_bit) == 0) return {};
     try {
       holders_.resize(std::max(number + 1, 2 * holders_.size()), never_held);
     } catch (const std::bad_alloc&) {
-      return std::make_error_code(std::errc::not_enough_memory);
+      return std::errc::not_enough_memory;
     }
   }
   std::uint32_t& holder = holders_[number];
@@ -419,7 +418,7 @@ std::error_code Demultiplexer::take_number(std::uint32_t index, const Descriptor
   if (holder != index && holder < not_held) {
     Descriptor& other = descriptors_[holder];
     const std::uint8_t state = other.state.load(std::memory_order_relaxed);
-    if (any(armed_of(state))) return std::make_error_code(std::errc::file_exists);
+    if (any(armed_of(state))) return std::errc::file_exists;
     other.state.fetch_and(without(registered_bit), std::memory_order_relaxed);
     if ((state & registered_bit) != 0) static_cast<void>(strategy_->remove(descriptor.fd));
   }

@@ -204,8 +204,8 @@ class Demultiplexer {
   std::error_code arm(std::uint32_t index, Descriptor& descriptor, Interest interest) noexcept;
   std::error_code register_at(Descriptor& descriptor, Interest interest, Token token,
                               bool again) noexcept;
-  std::error_code take_number(std::uint32_t index, const Descriptor& descriptor,
-                              bool& came_back) noexcept BATON_REQUIRES(mutex_);
+  std::errc take_number(std::uint32_t index, const Descriptor& descriptor, bool& came_back) noexcept
+      BATON_REQUIRES(mutex_);
   void leave_number(std::uint32_t index, NativeHandle fd) noexcept BATON_REQUIRES(mutex_);
   void forget_readiness(std::uint32_t index, Interest interest) noexcept;
   void set_changed() noexcept;

@@ -384,6 +384,21 @@ TEST_F(Driving, StopsInTheMidstOfTimers) {
   destroy();
 }
 
+TEST_F(Driving, ClosesInTheMidstOfTimers) {
+  Ticks ticks{ace(), 1'000'000'000};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([this] { EXPECT_EQ(-1, ace()->proactor_run_event_loop()); });
+  }
+  for (int i = 0; i < 8; ++i) ticks.begin();
+  EXPECT_TRUE(ticks.calls_.reaches(1'000));
+  EXPECT_EQ(0, implementation().close());
+  const long calls = ticks.calls_.value();
+  for (std::thread& each : threads) each.join();
+  destroy();
+  EXPECT_EQ(calls, ticks.calls_.value());
+}
+
 TEST_F(Driving, CancelledTimerDoesNotFire) {
   Ticks ticks{ace(), 0};
   const long id = ace()->schedule_timer(ticks, nullptr, ACE_Time_Value{3'600});

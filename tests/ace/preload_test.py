@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The command baton-ace, and what it preloads: with a program that uses ACE only.
 
-usage: preload_test.py COMMAND PROGRAM PRELOAD_LIBRARY LIBRARY_OF_ANOTHER_VERSION
+usage: preload_test.py COMMAND PROGRAM PRELOAD_LIBRARY LIBRARY_OF_ANOTHER_VERSION PLUGIN
 """
 
 import os
@@ -11,7 +11,7 @@ import sys
 import threading
 from pathlib import Path
 
-COMMAND, PROGRAM, LIBRARY, OTHER_VERSION = sys.argv[1:5]
+COMMAND, PROGRAM, LIBRARY, OTHER_VERSION, PLUGIN = sys.argv[1:6]
 
 
 def run(arguments, **environment):
@@ -43,6 +43,13 @@ expect(result.stderr.count("runs on Baton") == 3 and "epoll" in result.stderr,
        "--explain tells the engine, for each proactor", result)
 result = run([COMMAND, "--options", "batch=1,lazy", PROGRAM])
 expect(result.stdout == TALKED, "--options", result)
+
+# A plugin's libACE, which its host has loaded so that no other library sees its names (RTLD_LOCAL).
+HOST = "import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).run_plugin())"
+for engine in ("engine=emulated,wait=epoll", "engine=io_uring", "mode=per_thread,threads=1"):
+    result = run([COMMAND, sys.executable, "-c", HOST, PLUGIN], BATON=engine)
+    expect(result.returncode == 0 and result.stdout.endswith("left the loop\n"),
+           f"a plugin on {engine}", result)
 
 # On ACE's own Proactor the write waits behind the read for ever.
 try:

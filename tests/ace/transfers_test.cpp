@@ -67,11 +67,13 @@ class Taker final : public ACE_Handler {
   void handle_transmit_file(const ACE_Asynch_Transmit_File::Result& result) override {
     written.take(result);
     to_write = result.bytes_to_write();
+    per_send = result.bytes_per_send();
   }
   Ended read;
   Ended written;
   ACE_INET_Addr sender{static_cast<u_short>(0), INADDR_LOOPBACK};  // of the expected family
   std::size_t to_write = 0;
+  std::size_t per_send = 0;
 };
 
 class Transfers : public AceTest {
@@ -385,6 +387,17 @@ TEST_F(TransmitFile, CancelEndsItOnce) {
   EXPECT_EQ(0, taker_.written.success);
   EXPECT_EQ(static_cast<u_long>(ECANCELED), taker_.written.error);
   EXPECT_EQ(1, sender_.cancel());
+}
+
+// The file does not fit into memory, and the program wants it sent in one piece.
+TEST_F(TransmitFile, TakesNoMoreMemoryThanAMebibyte) {
+  constexpr off_t size = off_t{1} << 43;
+  ASSERT_EQ(0, ::ftruncate(file_, size));
+  ASSERT_EQ(0, sender_.transmit_file(file_, nullptr, 0, 0, 0, size, 0)) << std::strerror(errno);
+  EXPECT_EQ(0, sender_.cancel());
+  ASSERT_TRUE(drive([&] { return taker_.written.count == 1; }));
+  EXPECT_EQ(static_cast<u_long>(ECANCELED), taker_.written.error);
+  EXPECT_EQ(static_cast<std::size_t>(size), taker_.per_send);
 }
 
 // All of it is read in the first step, which no cancel of the socket ends.
