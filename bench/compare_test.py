@@ -48,6 +48,18 @@ class WarmUpTest(unittest.TestCase):
     def test_compilers_that_begin_again_rest_later(self):
         self.assertEqual(loads(Server(90, 0, 0, 80, 1), 1, 1), 4 + compare.WARM_UP_RESTING)
 
+    def test_may_leave_sessions_without_an_answer(self):
+        server = Server(0)
+
+        def load():
+            server.load()
+            if server.loads == 1:
+                raise compare.TooSlow("3 sessions got nothing")
+            return 1000
+
+        compare.warm_up(server, load, 1, 4000)
+        self.assertEqual(server.loads, 5)
+
     def test_has_an_end(self):
         self.assertEqual(loads(Server(50), 1, 1), compare.WARM_UP_LOADS_MAX)
 
