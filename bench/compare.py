@@ -40,6 +40,13 @@ from option_parser import OptionParser, REPOSITORY
 START_TIMEOUT_S = 20
 STOP_TIMEOUT_S = 30
 
+# Warm-up: the length of one load, the most of them, and how many in a row the compilers must rest.
+WARM_UP_LOAD_S = 1.0
+WARM_UP_LOADS_MAX = 60
+WARM_UP_RESTING = 3
+# Compilers that take no more of the CPU time than this have nothing of weight left to do.
+COMPILER_RESTS = 0.02
+
 
 class CannotMeasure(Exception):
     pass
@@ -306,22 +313,38 @@ class Load:
 
 # --- measuring ------------------------------------------------------------------------------------
 
-def warm_up(build, wanted, server, seconds, messages, cores):
-    """Unmeasured loads of so many seconds: one, and more until so many messages are answered."""
-    length = seconds or 1.0
-    while seconds > 0 or messages > 0:
-        load = Load(build, wanted, server.port, length, cores)
-        load.run()
-        messages -= load.finish()["messages_total"]
-        seconds = 0
+def warm_up(server, load, seconds, messages):
+    """Unmeasured loads: for so long at least, and until so many messages are answered and the
+    compilers rest.
+
+    Many short loads, because a JVM compiles code for what it has seen. At the first ends of
+    connections it throws such code away and compiles again.
+
+    load: runs one of WARM_UP_LOAD_S, and returns the number of messages.
+    """
+    loads = resting = 0
+    while loads < WARM_UP_LOADS_MAX and (
+            loads * WARM_UP_LOAD_S < seconds or messages > 0 or resting < WARM_UP_RESTING):
+        cpu, compiler = server.cpu_ns(), server.compiler_ns()
+        with contextlib.suppress(TooSlow):  # a JVM still interprets its code
+            messages -= load()
+        cpu, compiler = server.cpu_ns() - cpu, server.compiler_ns() - compiler
+        resting = resting + 1 if compiler <= COMPILER_RESTS * cpu else 0
+        loads += 1
 
 
 def measure_server(build, side, pinned, seconds, warm_up_s=0.0, warm_up_messages=0):
     """One round of one side: a fresh server, unmeasured loads, and the measured one."""
     _, template, wanted = side
     server_cores, load_cores = cores_for(pinned)
+    def load_once():
+        load = Load(build, wanted, server.port, WARM_UP_LOAD_S, load_cores)
+        load.run()
+        return load.finish()["messages_total"]
+
     with serving(command_line(template, build), server_cores) as server:
-        warm_up(build, wanted, server, warm_up_s, warm_up_messages, load_cores)
+        if warm_up_s > 0:
+            warm_up(server, load_once, warm_up_s, warm_up_messages)
         load = Load(build, wanted, server.port, seconds, load_cores)
         cpu, switches, ticks = server.cpu_ns(), server.switches(), server.ticks()
         compiler = server.compiler_ns()
@@ -346,7 +369,7 @@ def measure_server(build, side, pinned, seconds, warm_up_s=0.0, warm_up_messages
             "generator_busy": report["generator"]["busy"],
             **({"lost": datagrams["lost"] / datagrams["sent"]} if datagrams else {}),
             # A part of the CPU time: a JVM that still compiles was not warmed up for long enough.
-            **({"compiler_us": compiler / messages / 1000} if warm_up_messages > 0 else {}),
+            **({"compiler_us": compiler / messages / 1000} if warm_up_s > 0 else {}),
         }
 
 

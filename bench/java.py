@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 """Echo servers in Java beside C and C++: Baton's three, the JDK's, Netty's.
 
-    bench/java.py                     1, 10, 40, 100 and 1,000 connections of 512 B: an hour
-    bench/java.py --quick             40 and 1,000, three short rounds: quarter of an hour, rough
+    bench/java.py                     1, 10, 40, 100 and 1,000 connections of 512 B: 1 to 2 hours
+    bench/java.py --quick             40 and 1,000, three short rounds: up to half an hour, rough
     bench/java.py --row 40/           rows whose name has this in it
     bench/java.py --only Netty        servers whose name has this in it, and the raw loop
 
-All have one thread. In each round every server runs once, in an order that turns. Each is warmed
-up before it is measured, for a JVM compiles while it serves: for some time, and until it has
-answered so many messages. The results tell the CPU time of the compilers in the measured part
-(compiler_us). Ratios are those of single rounds, against the raw C loop over epoll, and the verdict
-comes from the interval of their median. The goals hold Baton against the loop over a Selector,
-Netty and the JDK's NIO.2, too.
+All have one thread. In each round every server runs once, in an order that turns. Each is warmed up
+before it is measured, because a JVM compiles while it serves: by loads of one second, until it has
+answered so many messages and its compilers rest, for a minute at most. The results tell the CPU
+time of the compilers in the measured part (compiler_us). Ratios are those of single rounds, against
+the raw C loop over epoll, and the verdict comes from the interval of their median. The goals hold
+Baton against the loop over a Selector, Netty and the JDK's NIO.2, too.
 
 Everything goes to bench/results/<date>-java.json; bench/report.py draws the article's figures 1 and
 2 from it. `scripts/java --bench` builds the servers in Java. What cannot run here is left out, and
@@ -91,7 +91,7 @@ def main():
     parser = OptionParser(__doc__, "row", "only", "free", "no-save", rounds=7, seconds=1.0,
                           quick=(3, 0.5))
     parser.add_argument("--warm-up", type=float, default=3.0, metavar="SECONDS",
-                        help="before each round")
+                        help="before each round, at least")
     parser.add_argument("--warm-up-messages", type=int, default=300_000, metavar="NUMBER",
                         help="so many at least: slow servers are warmed up for longer")
     options = parser.parse_args()
