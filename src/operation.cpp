@@ -92,9 +92,10 @@ void Operation::destroyed_while_pending() const noexcept {
 }
 
 std::error_code Operation::error() const noexcept {
-  if (error_ == 0) return {};
-  if (error_ > 0) return {error_, std::system_category()};
-  return make_error_code(static_cast<errc>(-error_));
+  const int error = error_value();
+  if (error == 0) return {};
+  if (error > 0) return {error, std::system_category()};
+  return make_error_code(static_cast<errc>(-error));
 }
 
 }  // namespace baton

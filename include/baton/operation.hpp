@@ -213,7 +213,7 @@ class BATON_EXPORT Operation {
   /// The error, or a default-constructed code.
   [[nodiscard]] std::error_code error() const noexcept;
   /// Whether error() is not 0.
-  [[nodiscard]] bool failed() const noexcept { return error_ != 0; }
+  [[nodiscard]] bool failed() const noexcept { return error_value() != 0; }
   /// bytes(), or error() if there is one.
   [[nodiscard]] Result<std::size_t> result() const noexcept {
     if (failed()) return unexpected{error()};
@@ -290,7 +290,7 @@ class BATON_EXPORT Operation {
     handle_.store(handle, std::memory_order_release);
     flags_ = flags;
     set_bytes(0);
-    error_ = 0;
+    finish(0);
     data_ = nullptr;
     size_ = 0;
     extra_ = 0;
@@ -370,10 +370,12 @@ class BATON_EXPORT Operation {
   void set_bytes(std::size_t count) noexcept { bytes_.store(count, std::memory_order_relaxed); }
   /// Records the outcome; 0 is success, a positive value an errno, a negative one an errc. Does not
   /// publish: the processor does, when it takes the operation back.
-  void finish(int error_value) noexcept { error_ = static_cast<std::int16_t>(error_value); }
+  void finish(int error_value) noexcept {
+    error_.store(static_cast<std::int16_t>(error_value), std::memory_order_relaxed);
+  }
   void finish(errc error) noexcept { finish(-static_cast<int>(error)); }
   /// The raw form of the error: errno, or -errc.
-  [[nodiscard]] int error_value() const noexcept { return error_; }
+  [[nodiscard]] int error_value() const noexcept { return error_.load(std::memory_order_relaxed); }
   /// The program asked to cancel this activation. Ordered by the engine's own lock: see engine.hpp.
   [[nodiscard]] bool cancel_asked() const noexcept {
     return cancel_asked_.load(std::memory_order_relaxed);
@@ -413,7 +415,7 @@ class BATON_EXPORT Operation {
   OperationKind kind_ = OperationKind::user;
   std::uint16_t flags_ = 0;
   std::atomic<std::uint32_t> activation_{0};
-  std::int16_t error_ = 0;                       // errno, or -errc: all of them fit
+  std::atomic<std::int16_t> error_{0};           // errno, or -errc: all of them fit
   std::atomic<std::uint16_t> cancel_wanted_{0};  // asked for by a thread that may not do it itself
   std::atomic<bool> cancel_asked_{false};
   std::uint8_t core_flags_ = 0;              // the core's own, guarded as its collections are

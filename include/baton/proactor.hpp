@@ -58,7 +58,7 @@ enum class CancelResult : std::uint8_t { requested, nothing_pending };
 /// The result of cancel_wait.
 enum class CancelWait : std::uint8_t {
   cancelled,     ///< it completed as cancelled (its handler has been entered or will be)
-  done,          ///< it had completed, or completed otherwise
+  done,          ///< it had completed, or completed otherwise, or its handler has started it again
   still_running  ///< not complete at the deadline
 };
 

@@ -570,8 +570,11 @@ CancelWait Proactor::Core::cancel_wait(Operation& operation, std::uint32_t activ
   for (;;) {
     const std::uint32_t seen = ledger_.completions.load(std::memory_order_acquire);
     if (!pending()) {
-      answer = operation.error() == std::errc::operation_canceled ? CancelWait::cancelled
-                                                                  : CancelWait::done;
+      const bool cancelled = operation.error_value() == ECANCELED;
+      // Read afterwards, because the operation may have been started again meanwhile.
+      std::atomic_thread_fence(std::memory_order_acquire);
+      const bool is_its_own = operation.activation() == activation;
+      answer = cancelled && is_its_own ? CancelWait::cancelled : CancelWait::done;
       break;
     }
     const Deadline now = ledger_.now();

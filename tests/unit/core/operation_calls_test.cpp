@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
@@ -13,6 +14,7 @@
 
 #include "baton/attachment.hpp"
 #include "baton/proactor.hpp"
+#include "os/system.hpp"
 
 namespace baton {
 namespace {
@@ -23,8 +25,10 @@ using State = OperationState;
 // Two reads of silent pipes, on a processor that starts one at a time: the second is deferred.
 class Calls : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { SetUp(nullptr); }
+  void SetUp(const os::System* system) {
     Config config;
+    config.system = system;
     config.processors.push_back({.started_max = 1});
     proactor_ = std::make_unique<Proactor>(config);
     for (int i = 0; i < 2; ++i) {
@@ -68,6 +72,15 @@ class Calls : public testing::Test {
     }
     ASSERT_EQ(operation_[0].state(), state);
   }
+
+  /// In place of a sleep: the operation completes, is started again and cancelled.
+  static bool use_again(std::atomic<std::uint32_t>*, std::uint32_t, std::int64_t) {
+    EXPECT_EQ(current->proactor_->poll(), 1U);
+    current->prepare(current->operation_[0], 0);
+    current->bring_to(State::result_ready);
+    return true;
+  }
+  static inline Calls* current = nullptr;
 
   int fd_[2][2];
   char byte_[1];
@@ -268,6 +281,21 @@ TEST_F(Calls, cancel_wait_does_not_wait_for_a_later_use) {
   EXPECT_EQ(proactor_->cancel_wait(operation_[0], earlier, Deadline::immediately()),
             CancelWait::done);
   EXPECT_EQ(operation_[0].state(), State::started);
+}
+
+// The answer was that of the later use.
+TEST_F(Calls, cancel_wait_tells_nothing_of_a_later_use) {
+  current = this;
+  os::System system = os::real_system();
+  system.futex_wait = &use_again;
+  TearDown();
+  SetUp(&system);
+  bring_to(State::posted);
+  EXPECT_EQ(proactor_->cancel_wait(operation_[0], operation_[0].activation(),
+                                   Deadline::after(60s, proactor_->now())),
+            CancelWait::done);
+  EXPECT_EQ(operation_[0].error(), std::errc::operation_canceled);
+  proactor_.reset();
 }
 
 TEST_F(Calls, cancel_wait_gives_up_at_its_deadline) {
