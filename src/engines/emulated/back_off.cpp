@@ -48,13 +48,15 @@ bool BackOffs::add(const Record& record, Direction& direction, std::uint32_t spa
 }
 
 bool BackOffs::unlink(std::uint32_t name, Direction& direction) noexcept {
-  std::uint32_t* link = &first_;
-  while (*link != 0 && *link != name) link = &direction_of(*link).next_sleeper;
-  if (*link == 0) return false;
-  *link = direction.next_sleeper;
-  direction.listed = false;
-  count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-  return true;
+  for (std::uint32_t* link : {&due_, &first_}) {
+    while (*link != 0 && *link != name) link = &direction_of(*link).next_sleeper;
+    if (*link == 0) continue;
+    *link = direction.next_sleeper;
+    direction.listed = false;
+    count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    return true;
+  }
+  return false;
 }
 
 void BackOffs::remove(const Record& record, Direction& direction) noexcept {
@@ -67,6 +69,7 @@ Deadline BackOffs::next() noexcept {
   // relaxed: a thread that adds one interrupts the wait afterwards.
   if (count_.load(std::memory_order_relaxed) == 0) return Deadline::never();
   os::LockGuard guard{mutex_, system_, concurrent_};
+  if (due_ != 0) return Deadline::immediately();
   if (first_ == 0) return Deadline::never();
   const std::int32_t left = until(look_ms_, now_ms());
   return Deadline::at_ns(system_.monotonic_ns() + std::max(left, 0) * ns_per_ms);
@@ -75,19 +78,34 @@ Deadline BackOffs::next() noexcept {
 bool BackOffs::take_due(Record*& record, Direction*& direction) noexcept {
   if (count_.load(std::memory_order_relaxed) == 0) return false;
   os::LockGuard guard{mutex_, system_, concurrent_};
+  if (due_ == 0) find_due();
+  if (due_ == 0) return false;
+  direction = &direction_of(due_);
+  record = &records_[(due_ - 1) / 2];
+  return unlink(due_, *direction);
+}
+
+// All in one pass: a search for each would pass those again that are not due. The first that began
+// comes first.
+void BackOffs::find_due() noexcept {
   const std::uint32_t now = now_ms();
-  if (until(look_ms_, now) > 0) return false;
+  if (until(look_ms_, now) > 0) return;
   std::int32_t least = std::numeric_limits<std::int32_t>::max();
-  for (std::uint32_t name = first_; name != 0; name = direction->next_sleeper) {
-    direction = &direction_of(name);
-    const std::int32_t left = until(direction->wake_ms, now);
-    least = std::min(least, left);
-    if (left > 0) continue;
-    record = &records_[(name - 1) / 2];
-    return unlink(name, *direction);
+  std::uint32_t* link = &first_;
+  while (*link != 0) {
+    Direction& direction = direction_of(*link);
+    const std::int32_t left = until(direction.wake_ms, now);
+    if (left > 0) {
+      least = std::min(least, left);
+      link = &direction.next_sleeper;
+      continue;
+    }
+    const std::uint32_t name = *link;
+    *link = direction.next_sleeper;
+    direction.next_sleeper = due_;
+    due_ = name;
   }
   look_ms_ = now + static_cast<std::uint32_t>(least);
-  return false;
 }
 
 }  // namespace baton::engines::emulated

@@ -43,6 +43,7 @@ class BackOffs {
   }
   Direction& direction_of(std::uint32_t name) const noexcept;
   bool unlink(std::uint32_t name, Direction& direction) noexcept BATON_REQUIRES(mutex_);
+  void find_due() noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] std::uint32_t now_ms() const noexcept;
 
   const os::System& system_;
@@ -51,6 +52,7 @@ class BackOffs {
   const std::int64_t epoch_ns_;
   os::Mutex mutex_;
   std::uint32_t first_ BATON_GUARDED_BY(mutex_) = 0;
+  std::uint32_t due_ BATON_GUARDED_BY(mutex_) = 0;      // those found due, and not taken yet
   std::uint32_t look_ms_ BATON_GUARDED_BY(mutex_) = 0;  // none is due before
   std::atomic<std::uint32_t> count_{
       0};  // changed under mutex_; read without, to do nothing quickly

@@ -980,8 +980,10 @@ Deadline EmulatedEngine::earliest(Deadline deadline) noexcept {
 void EmulatedEngine::wake_due(OperationQueue& completed) noexcept {
   Record* record = nullptr;
   Direction* direction = nullptr;
-  // This ends: a direction that backs off again does so for at least a millisecond.
-  while (back_offs_.take_due(record, direction)) handle(*record, *direction, true, completed);
+  // Thousands of connects to one full backlog are due together, and again before all were tried.
+  for (std::size_t i = 0; i < limits::reports_max && back_offs_.take_due(record, direction); ++i) {
+    handle(*record, *direction, true, completed);
+  }
 }
 
 void EmulatedEngine::count_shortage(const Operation& accept) noexcept {

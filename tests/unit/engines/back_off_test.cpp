@@ -1,9 +1,16 @@
 // The list of directions that back off, under a clock that the test moves.
 #include "engines/emulated/back_off.hpp"
 
+#include <errno.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
+#include <memory>
+
+#include "baton/config.hpp"
+#include "baton/endpoint.hpp"
 #include "baton/limits.hpp"
+#include "baton/proactor.hpp"
 
 namespace baton::test {
 namespace {
@@ -99,6 +106,55 @@ TEST_F(BackOffList, BackOffsThatAreDueTogetherAreAllTaken) {
   now_ns += 32 * ms;
   EXPECT_EQ(take() + take() + take(), 0 + 2 + 3);
   EXPECT_EQ(take(), -1);
+}
+
+// Those that have waited longest, even if others are due again meanwhile.
+TEST_F(BackOffList, BackOffsThatWereDueEarlierAreTakenFirst) {
+  for (std::uint32_t i = 0; i < 4; ++i) add(i, 10);
+  now_ns += 11 * ms;
+  EXPECT_EQ(take(), 0);
+  add(0, 10);
+  now_ns += 11 * ms;
+  EXPECT_EQ(left_ms(), -now_ns / ms) << "at once";
+  EXPECT_EQ(take(), 1);
+  remove(2);
+  EXPECT_EQ(take(), 3);
+  EXPECT_EQ(take(), 0);
+  EXPECT_FALSE(list.any());
+}
+
+int connects = 0;
+
+// While the leader tried them all, the pauses of the first ones ended, and it went on for seconds.
+TEST(BackOffs, ManyConnectsToAFullBacklogAreTriedInBatches) {
+  os::System system = system_of_the_test();
+  system.monotonic_coarse_ns = system.monotonic_ns;
+  system.connect = [](int, const sockaddr*, socklen_t) {
+    ++connects;
+    now_ns += ms;
+    errno = EAGAIN;
+    return -1;
+  };
+  Config config;
+  config.system = &system;
+  config.processors.push_back({.engine = "emulated", .wait = "epoll"});
+  constexpr std::size_t count = 2 * limits::reports_max;
+  const auto operations = std::make_unique<Operation[]>(count);
+  Proactor proactor{config};
+  Endpoint backlog = *Endpoint::unix_path("/tmp/baton-full-backlog");
+  for (std::size_t i = 0; i < count; ++i) {
+    const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    auto handle = proactor.adopt(fd, HandleKind::stream_socket);
+    ASSERT_TRUE(handle.has_value());
+    operations[i].prepare(OperationKind::connect, *handle);
+    operations[i].set_endpoint(&backlog);
+    ASSERT_FALSE(proactor.start(operations[i]));
+  }
+  connects = 0;
+  proactor.poll();
+  EXPECT_GT(connects, 0);
+  // The leader looks at what is due before and after it polls the descriptors.
+  EXPECT_LE(static_cast<std::size_t>(connects), 2 * limits::reports_max);
 }
 
 }  // namespace
