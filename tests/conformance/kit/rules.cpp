@@ -83,6 +83,7 @@ constexpr Line lines[] = {
     {"Borrowed", "blocking_sockets_and_pipes_block_no_other_operation", "10"},
     {"Borrowed", "", "12"},
     {"Adopted", "", "12"},
+    {"CancelsBesideALane", "", "12"},
     {"Teams", "a_merged_wait_does_not_spin", "idle"},
     {"Teams", "operations_max_is_for_each_processor", "8"},
     {"Teams", "a_bound_on_started_operations_defers_the_rest_and_loses_nothing", "8"},
