@@ -38,10 +38,14 @@ void accepted(Bridge& bridge, void* what, Outcome outcome) {
 
 Accept::~Accept() {
   if (!opened_) return;
-  bridge_->let_go(handle_);
-  // A number whose file cannot be examined stays open: it may belong to other code.
+  // The number may belong to other code by now: to a connection whose operations go on.
   native::OpenFile now;
-  if (native::look_at(handle_, now) == 0 && now == listener_) ::close(handle_);
+  if (native::look_at(handle_, now) != 0 || !(now == listener_)) {
+    static_cast<void>(bridge_->opened(handle_));
+    return;
+  }
+  bridge_->let_go(handle_);
+  ::close(handle_);
 }
 
 int Accept::open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,
@@ -49,6 +53,7 @@ int Accept::open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,
   if (ACE_POSIX_Asynch_Operation::open(handler_proxy, handle, completion_key, proactor) != 0) {
     return -1;
   }
+  if (const int error = bridge_->opened(handle_)) return errno = error, -1;
   if (const int error = native::look_at(handle_, listener_)) return errno = error, -1;
   opened_ = true;
   return 0;

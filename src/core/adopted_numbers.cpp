@@ -38,11 +38,14 @@ void AdoptedNumbers::forget(const Handle& handle) noexcept {
 }
 
 // Never 0. If two files have the same value, a number that was closed and reused is refused.
+// Neighbouring inodes, as of sockets that are made one after the other, have different values.
 std::uint32_t AdoptedNumbers::file_of(NativeHandle native) const noexcept {
   struct stat status{};
   if (system_.fstat(native, &status) != 0) return 1;
+  constexpr std::uint64_t golden_ratio = 0x9E3779B97F4A7C15U;
   const std::uint64_t both = status.st_ino ^ (status.st_dev << 32U);
-  return static_cast<std::uint32_t>(both ^ (both >> 32U)) | 1U;
+  const auto value = static_cast<std::uint32_t>((both * golden_ratio) >> 32U);
+  return value != 0 ? value : 1;
 }
 
 }  // namespace baton

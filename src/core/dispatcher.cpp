@@ -224,7 +224,9 @@ void Dispatcher::note_length(std::int64_t ns) noexcept {
 
 bool Dispatcher::nothing_left() const noexcept {
   return lane_.counters.pending_now() == 0 && in_handlers_ == 0 && lane_.completed.empty() &&
-         lane_.closable == nullptr && ledger_.held_by_strands.load() == 0;
+         lane_.closable == nullptr && ledger_.held_by_strands.load() == 0 &&
+         std::none_of(processors_.begin(), processors_.end(),
+                      [](const Processor* each) { return each->detaching != nullptr; });
 }
 
 void Dispatcher::leave(Member& me) {

@@ -78,6 +78,48 @@ TEST_F(Numbers, AreUsedTwiceAgainBeforeTheFirstIsForgotten) {
   EXPECT_EQ(1U, blocks[2].length());
 }
 
+// The accept object of a listener that the program has closed leaves the next file alone.
+TEST_F(Numbers, OfAListenerAreUsedAgain) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(0, ::listen(listener, 1));
+  Endings accepts;
+  Endings reads;
+  auto accept = std::make_unique<ACE_Asynch_Accept>();
+  ASSERT_EQ(0, accept->open(accepts, listener, nullptr, ace()));
+  ::close(listener);
+  ASSERT_EQ(listener, ::dup2(number_, listener));
+  ACE_Asynch_Read_Stream reader;
+  ACE_Message_Block block(10);
+  ASSERT_EQ(0, reader.open(reads, listener, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block, 10));
+  accept.reset();
+  ASSERT_EQ(1, ::write(pair_.second, "o", 1));
+  ASSERT_TRUE(drive([&] { return reads.all() == 1; }));
+  EXPECT_EQ(1, reads.succeeded);
+  ::close(listener);
+}
+
+// A listener gets a number whose earlier read has yet to be delivered.
+TEST_F(Numbers, AreUsedAgainByAListener) {
+  Endings reads;
+  Endings accepts;
+  ACE_Asynch_Read_Stream reader;
+  ACE_Message_Block block(10);
+  ASSERT_EQ(0, reader.open(reads, number_, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block, 10));
+  ASSERT_EQ(0, reader.cancel());
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(0, ::listen(listener, 1));
+  ASSERT_EQ(number_, ::dup2(listener, number_));
+  ::close(listener);
+  ACE_Asynch_Accept accept;
+  ACE_Message_Block addresses(300);
+  ASSERT_EQ(0, accept.open(accepts, number_, nullptr, ace()));
+  EXPECT_EQ(0, accept.accept(addresses, 0)) << std::strerror(errno);
+  ASSERT_TRUE(drive([&] { return reads.all() == 1; }));
+  EXPECT_EQ(1, reads.cancelled);
+}
+
 // No thread has looked at the read when it is cancelled, and the number used again.
 TEST_F(Numbers, AreUsedAgainRightAfterACancel) {
   Endings counter;

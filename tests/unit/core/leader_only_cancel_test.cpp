@@ -1,6 +1,7 @@
 // A cancel by another thread, of an engine that only its leader may call. It returns when the
 // leader has left the engine, or is in it without the operation (contract, rule 12).
 #include <errno.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -30,7 +31,10 @@ class SlowToLeave final : public Engine {
   }
   [[nodiscard]] const EngineInfo& info() const noexcept override { return info_; }
   Submission submit(Operation& operation, void*) noexcept override {
-    static_cast<void>(operation);
+    if (operation.kind() == OperationKind::wait_ready) {
+      operation.finish(0);
+      return Submission::completed;
+    }
     ++held_;
     return Submission::pending;
   }
@@ -183,6 +187,22 @@ TEST_P(LeaderOnlyCancel, minds_a_leader_that_closes_a_handle) {
   proactor_->stop();
   thread.join();
   proactor_.reset();
+}
+
+// Only the leader detaches the handle, which comes before its close.
+TEST_P(LeaderOnlyCancel, a_drain_ends_after_the_close_that_its_last_handler_has_begun) {
+  open();
+  const int number = ::dup(ends_[1]);
+  auto handle = proactor_->adopt(number, HandleKind::pipe, Ownership::owned);
+  ASSERT_TRUE(handle.has_value());
+  Operation wait;
+  wait.prepare(OperationKind::wait_ready, *handle, Operation::writable);
+  wait.set_handler([&](Operation&) { proactor_->close_detached(**handle); });
+  ASSERT_FALSE(proactor_->start(wait));
+  proactor_->drain(Deadline::never());
+  proactor_->run();
+  EXPECT_EQ(proactor_->statistics().handles, 1U) << "the pipe's other end is the fixture's";
+  EXPECT_EQ(::fcntl(number, F_GETFD), -1);
 }
 
 INSTANTIATE_TEST_SUITE_P(modes, LeaderOnlyCancel, testing::Values(Mode::shared, Mode::dedicated),

@@ -59,6 +59,19 @@ TEST_F(Numbers, OfABorrowedFileThatIsClosedAreFree) {
   EXPECT_EQ(numbers.claim(first), errc::already_adopted);
 }
 
+// The system numbers sockets one after the other, so the next file's inode is a neighbour.
+TEST_F(Numbers, OfNeighbouringFilesAreTwo) {
+  test::SocketPair pair;
+  const int number = pair.ours.get();
+  constexpr int files = 15;  // each needs a handle
+  for (int i = 0; i < files; ++i) {
+    EXPECT_FALSE(numbers.claim(handle(number, Ownership::borrowed))) << i;
+    const int next = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(::dup3(next, number, O_CLOEXEC), number);
+    ::close(next);
+  }
+}
+
 TEST(KeptLane, IsLetGoOnceWhenItsThreadEnds) {
   int count = 0;
   const auto let_go = [](void* context) { ++*static_cast<int*>(context); };
