@@ -46,6 +46,11 @@ class Numbers : public AceTest {
     ASSERT_EQ(number_, ::dup2(fresh.first, number_));
     peers_.push_back(std::exchange(fresh.second, -1));
   }
+  static int listening_socket() {
+    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(0, ::listen(listener, 1));
+    return listener;
+  }
   ~Numbers() override {
     destroy();
     for (const int each : peers_) ::close(each);
@@ -80,8 +85,7 @@ TEST_F(Numbers, AreUsedTwiceAgainBeforeTheFirstIsForgotten) {
 
 // The accept object of a listener that the program has closed leaves the next file alone.
 TEST_F(Numbers, OfAListenerAreUsedAgain) {
-  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(0, ::listen(listener, 1));
+  const int listener = listening_socket();
   Endings accepts;
   Endings reads;
   auto accept = std::make_unique<ACE_Asynch_Accept>();
@@ -108,8 +112,7 @@ TEST_F(Numbers, AreUsedAgainByAListener) {
   ASSERT_EQ(0, reader.open(reads, number_, nullptr, ace()));
   ASSERT_EQ(0, reader.read(block, 10));
   ASSERT_EQ(0, reader.cancel());
-  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(0, ::listen(listener, 1));
+  const int listener = listening_socket();
   ASSERT_EQ(number_, ::dup2(listener, number_));
   ::close(listener);
   ACE_Asynch_Accept accept;
