@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/assert.hpp"
 #include "engines/common/pauses.hpp"
@@ -35,34 +36,34 @@ Direction& BackOffs::direction_of(std::uint32_t name) const noexcept {
   return (name - 1) % 2 == 1 ? record.out : record.in;
 }
 
+void BackOffs::link(std::uint32_t name, std::uint32_t& first) noexcept {
+  direction_of(name).next_sleeper = first;
+  first = name;
+}
+
+void BackOffs::count(std::int32_t more) noexcept {
+  count_.store(count_.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(more),
+               std::memory_order_relaxed);
+}
+
 bool BackOffs::add(const Record& record, Direction& direction, std::uint32_t span_ms) noexcept {
   os::LockGuard guard{mutex_, system_, concurrent_};
+  const Listed before = std::exchange(direction.listed, Listed::yes);
+  const bool alone = count_.load(std::memory_order_relaxed) == 0;
   direction.wake_ms = static_cast<std::uint32_t>(end_of_pause_ms(now_ms(), span_ms));
-  if (first_ == 0 || until(direction.wake_ms, look_ms_) < 0) look_ms_ = direction.wake_ms;
-  if (direction.listed) return false;
-  direction.listed = true;
-  direction.next_sleeper = first_;
-  first_ = name_of(record, direction);
-  count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  if (alone || until(direction.wake_ms, look_ms_) < 0) look_ms_ = direction.wake_ms;
+  if (before == Listed::yes) return false;
+  if (before == Listed::no) link(name_of(record, direction), first_);
+  count(1);
   return true;
 }
 
-bool BackOffs::unlink(std::uint32_t name, Direction& direction) noexcept {
-  for (std::uint32_t* link : {&due_, &first_}) {
-    while (*link != 0 && *link != name) link = &direction_of(*link).next_sleeper;
-    if (*link == 0) continue;
-    *link = direction.next_sleeper;
-    direction.listed = false;
-    count_.store(count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    return true;
-  }
-  return false;
-}
-
-void BackOffs::remove(const Record& record, Direction& direction) noexcept {
+void BackOffs::remove(Direction& direction) noexcept {
   if (count_.load(std::memory_order_relaxed) == 0) return;
   os::LockGuard guard{mutex_, system_, concurrent_};
-  if (direction.listed) unlink(name_of(record, direction), direction);
+  if (direction.listed != Listed::yes) return;
+  direction.listed = Listed::removed;
+  count(-1);
 }
 
 Deadline BackOffs::next() noexcept {
@@ -70,7 +71,6 @@ Deadline BackOffs::next() noexcept {
   if (count_.load(std::memory_order_relaxed) == 0) return Deadline::never();
   os::LockGuard guard{mutex_, system_, concurrent_};
   if (due_ != 0) return Deadline::immediately();
-  if (first_ == 0) return Deadline::never();
   const std::int32_t left = until(look_ms_, now_ms());
   return Deadline::at_ns(system_.monotonic_ns() + std::max(left, 0) * ns_per_ms);
 }
@@ -79,10 +79,21 @@ bool BackOffs::take_due(Record*& record, Direction*& direction) noexcept {
   if (count_.load(std::memory_order_relaxed) == 0) return false;
   os::LockGuard guard{mutex_, system_, concurrent_};
   if (due_ == 0) find_due();
-  if (due_ == 0) return false;
-  direction = &direction_of(due_);
-  record = &records_[(due_ - 1) / 2];
-  return unlink(due_, *direction);
+  while (due_ != 0) {
+    const std::uint32_t name = due_;
+    direction = &direction_of(name);
+    due_ = direction->next_sleeper;
+    const bool later = direction->listed == Listed::yes && until(direction->wake_ms, now_ms()) > 0;
+    if (later) {  // removed and added again since it was found
+      link(name, first_);
+      continue;
+    }
+    if (std::exchange(direction->listed, Listed::no) == Listed::removed) continue;
+    record = &records_[(name - 1) / 2];
+    count(-1);
+    return true;
+  }
+  return false;
 }
 
 // All in one pass: a search for each would pass those again that are not due. The first that began
@@ -91,19 +102,22 @@ void BackOffs::find_due() noexcept {
   const std::uint32_t now = now_ms();
   if (until(look_ms_, now) > 0) return;
   std::int32_t least = std::numeric_limits<std::int32_t>::max();
-  std::uint32_t* link = &first_;
-  while (*link != 0) {
-    Direction& direction = direction_of(*link);
+  std::uint32_t* at = &first_;
+  while (*at != 0) {
+    const std::uint32_t name = *at;
+    Direction& direction = direction_of(name);
     const std::int32_t left = until(direction.wake_ms, now);
-    if (left > 0) {
+    if (direction.listed == Listed::yes && left > 0) {
       least = std::min(least, left);
-      link = &direction.next_sleeper;
+      at = &direction.next_sleeper;
       continue;
     }
-    const std::uint32_t name = *link;
-    *link = direction.next_sleeper;
-    direction.next_sleeper = due_;
-    due_ = name;
+    *at = direction.next_sleeper;
+    if (direction.listed == Listed::yes) {
+      link(name, due_);
+    } else {
+      direction.listed = Listed::no;
+    }
   }
   look_ms_ = now + static_cast<std::uint32_t>(least);
 }

@@ -5,7 +5,7 @@
 // then.
 //
 // The list is linked through the directions, so that nothing is allocated. It is searched only when
-// one of them is due.
+// one of them is due. One that is removed is only marked, and leaves the list at the next search.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ class BackOffs {
   /// The direction is due in `span_ms`. False: it was in the list already. REQUIRES: its mutex is
   /// held (taken before ours).
   bool add(const Record& record, Direction& direction, std::uint32_t span_ms) noexcept;
-  void remove(const Record& record, Direction& direction) noexcept;
+  void remove(Direction& direction) noexcept;
 
   [[nodiscard]] bool any() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
   /// When the first is due, or earlier: the one that was due first may have been removed.
@@ -42,7 +42,8 @@ class BackOffs {
     return record.index * 2 + (&direction == &record.out ? 1U : 0U) + 1;
   }
   Direction& direction_of(std::uint32_t name) const noexcept;
-  bool unlink(std::uint32_t name, Direction& direction) noexcept BATON_REQUIRES(mutex_);
+  void link(std::uint32_t name, std::uint32_t& first) noexcept BATON_REQUIRES(mutex_);
+  void count(std::int32_t more) noexcept BATON_REQUIRES(mutex_);
   void find_due() noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] std::uint32_t now_ms() const noexcept;
 

@@ -106,10 +106,34 @@ void EmulatedEngine::take_from_workers(OperationQueue& completed) noexcept {
     Direction& direction = *progress(operation).owner;
     os::LockGuard guard{direction.mutex, system_, concurrent_};
     direction.order.ended(operation);
+    if (progress(operation).goes_on && !refused(operation)) {
+      continue_connect(operation, direction, completed);
+      continue;
+    }
     leave(operation, nullptr);
     completed.push_back(operation);
     // A connect holds nothing up: the operations in its queue wait for readiness.
-    if (operation.kind() != OperationKind::connect) dispatch(direction, completed);
+    if (operation.kind() == OperationKind::connect) {
+      direction.failures = 0;
+    } else {
+      dispatch(direction, completed);
+    }
+  }
+}
+
+// The connection is in progress, and readiness tells of its end. Or the listener's backlog is full:
+// a worker tries again after a pause.
+void EmulatedEngine::continue_connect(Operation& operation, Direction& direction,
+                                      OperationQueue& completed) noexcept {
+  Record& record = records_[operation.handle()->index()];
+  const bool first = direction.queue.empty();
+  progress(operation).place = Place::queued;
+  direction.queue.push_front(operation);
+  if (direction.asleep) return;
+  if (!progress(operation).attempt.begun) {
+    settled(record, direction, Ran::back_off, false, true);
+  } else if (first) {
+    settle(record, direction, Cause::look, false, completed);
   }
 }
 

@@ -78,6 +78,11 @@ bool was_short(const Operation& operation) noexcept {
   return operation.kind() == OperationKind::read_stream && remaining_bytes(operation) > 0;
 }
 
+// A connect of a borrowed socket in blocking mode: there is no MSG_DONTWAIT for it.
+bool may_block(const Operation& operation) noexcept {
+  return operation.kind() == OperationKind::connect && !operation.handle()->nonblocking();
+}
+
 bool is_socket(const Handle& handle) noexcept {
   return handle.kind() != HandleKind::pipe && handle.kind() != HandleKind::file;
 }
@@ -177,8 +182,8 @@ void EmulatedEngine::detach(Handle& handle) noexcept {
   BATON_ASSERT(record.fd == handle.native());
   BATON_ASSERT(record.in.queue.empty() && record.in.order.idle());
   BATON_ASSERT(record.out.queue.empty() && record.out.order.idle());
-  back_offs_.remove(record, record.in);
-  back_offs_.remove(record, record.out);
+  back_offs_.remove(record.in);
+  back_offs_.remove(record.out);
   if (record.watchable) demux_->detach(record.index);
   record.in.failures = record.out.failures = 0;
   record.in.asleep = record.out.asleep = false;
@@ -477,8 +482,7 @@ Submission EmulatedEngine::submit_generally(Operation& operation, bool try_first
       if (by_workers) return submit_to_workers(operation, record, direction);
       return submit_watched(operation, record, direction, try_first);
     case OperationKind::connect:
-      // A borrowed socket in blocking mode: connect has no MSG_DONTWAIT.
-      if (!by_workers && !operation.handle()->nonblocking()) {
+      if (!by_workers && may_block(operation)) {
         return submit_to_workers(operation, record, direction);
       }
       break;
@@ -732,6 +736,10 @@ EmulatedEngine::Ran EmulatedEngine::run_queue(Record& record, Direction& directi
   for (unsigned calls = 0; !direction.queue.empty(); ++calls) {
     if (calls == calls_max) return out_of_calls;
     Operation& front = *direction.queue.front();
+    if (may_block(front) && !progress(front).attempt.begun) {
+      give_to_worker(direction.queue.pop_front(), direction, completed);
+      continue;
+    }
     switch (run_front(record, direction, completed)) {
       case Outcome::done:
         direction.failures = 0;
@@ -947,7 +955,7 @@ CancelAnswer EmulatedEngine::cancel_at(Operation& operation, Record* record,
     BATON_ASSERT(failed.empty());  // only a first job can be refused, and there was one
   } else if (direction.queue.empty()) {
     // The next operation need not wait for the end of another one's back-off.
-    back_offs_.remove(*record, direction);
+    back_offs_.remove(direction);
     direction.asleep = false;
     let_go(*record, direction);
   }

@@ -173,6 +173,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   void give_to_worker(Operation& operation, Direction& direction,
                       OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
   void take_from_workers(OperationQueue& completed) noexcept;
+  void continue_connect(Operation& operation, Direction& direction,
+                        OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
   void work(Operation& operation) noexcept override { performer_.work(operation); }
   void workers_finished() noexcept override { demux_->interrupt(); }
 

@@ -359,7 +359,7 @@ Outcome Performer::accept(Operation& operation) noexcept {
 
 // The first call starts the connection; a report then tells that SO_ERROR holds the outcome. The
 // report may be left over from something earlier, so success counts only if there is a peer.
-//   EINPROGRESS, EINTR   in progress
+//   EINPROGRESS, EINTR   in progress; for a UNIX socket EINTR is as EAGAIN
 //   EAGAIN               UNIX: the listener's backlog is full. No readiness tells when it has room,
 //                        so it is tried again after a pause, as a blocking connect would wait
 //   ECONNABORTED         Linux: of an earlier connect of the socket, whose error was read. The call
@@ -376,7 +376,8 @@ Outcome Performer::connect(Operation& operation) noexcept {
       return system_.connect(fd, static_cast<const sockaddr*>(peer->data()), peer->size());
     };
     if (call() == 0 || (errno == ECONNABORTED && call() == 0)) return done(operation, 0);
-    if (errno == EAGAIN) return Outcome::back_off;
+    const bool is_unix = peer->family() == AddressFamily::unix_domain;
+    if (errno == EAGAIN || (errno == EINTR && is_unix)) return Outcome::back_off;
     if (errno != EINPROGRESS && errno != EINTR) return done(operation, errno);
     begun = true;
     return Outcome::again;

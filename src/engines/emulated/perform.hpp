@@ -56,7 +56,7 @@ class Performer {
   // -- files, and what workers do (work.cpp) -----------------------------------------------------
 
   [[nodiscard]] const FileCalls& files() const noexcept { return files_; }
-  /// On a worker: does an operation that may block, to its end.
+  /// On a worker: does an operation that may block, to its end. A connect may go on (Progress).
   void work(Operation& operation) noexcept;
 
   /// Ends a pooled read: an empty block returns to the pool.
@@ -73,7 +73,7 @@ class Performer {
                            OperationQueue& completed) noexcept;
   Outcome accept(Operation& operation) noexcept;
   Outcome connect(Operation& operation) noexcept;
-  int connect_blocking(const Operation& operation) noexcept;
+  Outcome connect_bounded(Operation& operation) noexcept;
   Outcome wait_ready(Operation& operation) noexcept;
 
   ssize_t receive(const Operation& operation) noexcept;

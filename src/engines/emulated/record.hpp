@@ -19,13 +19,17 @@
 
 namespace baton::engines::emulated {
 
+/// Of BackOffs: whether the direction is in its list. One that was removed stays until the leader
+/// passes it.
+enum class Listed : std::uint8_t { no, yes, removed };
+
 struct Direction {
   os::Mutex mutex;
   std::uint32_t next_sleeper = 0;  // of BackOffs: its list
   OperationList queue BATON_GUARDED_BY(mutex);
   std::uint32_t wake_ms = 0;                                // of BackOffs
   FileOrder order BATON_GUARDED_BY(mutex);                  // of the operations that workers have
-  bool listed = false;                                      // of BackOffs
+  Listed listed = Listed::no;                               // of BackOffs
   std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;    // consecutive; see common/pauses.hpp
   std::uint8_t asleep : 1 BATON_GUARDED_BY(mutex) = false;  // backs off: reports are ignored
   // Whether it is a UNIX socket's; found out when a write first has to wait.
@@ -62,6 +66,7 @@ enum class Place : std::uint8_t { queued, worker };
 struct Progress {
   WorkerJob job;  // first: see WorkerJob
   Place place = Place::queued;
+  bool goes_on = false;  // a connect that a worker has begun, and that no worker need wait for
   Direction* owner = nullptr;
   Attempt attempt;
 };

@@ -1,8 +1,5 @@
 // The blocking calls that the emulated engine's workers make: files, connect and close.
-#include <errno.h>
-
 #include "base/assert.hpp"
-#include "baton/endpoint.hpp"
 #include "engines/common/closer.hpp"
 #include "engines/emulated/perform.hpp"
 #include "engines/emulated/record.hpp"
@@ -19,7 +16,8 @@ void Performer::work(Operation& operation) noexcept {
     case OperationKind::sync_file:
       return files_.sync(operation);
     case OperationKind::connect:
-      return operation.finish(connect_blocking(operation));
+      progress(operation).goes_on = connect_bounded(operation) != Outcome::done;
+      return;
     case OperationKind::close:
       return operation.finish(close_by_call(system_, operation.handle()->native()));
     default:
@@ -27,34 +25,19 @@ void Performer::work(Operation& operation) noexcept {
   }
 }
 
-// A borrowed socket in blocking mode. Its send timeout also bounds connect, so the worker can check
-// for a cancel now and then; the timeout is restored before the program can send.
-//   EINTR, EAGAIN            a signal; the time is up and the backlog of the UNIX listener is full
-//   EINPROGRESS, EALREADY    the time is up and the connection is in progress
-//   EISCONN                  connected since the first call
-int Performer::connect_blocking(const Operation& operation) noexcept {
-  const Endpoint* const peer = operation.endpoint();
-  if (peer == nullptr) return EDESTADDRREQ;
+// The first call for a borrowed socket in blocking mode. The socket's send timeout also bounds
+// connect; it is restored before the program can send. A connection that takes longer goes on by
+// itself, and a full backlog is tried again after a pause: neither keeps a worker.
+Outcome Performer::connect_bounded(Operation& operation) noexcept {
   const NativeHandle fd = operation.handle()->native();
-  const timeval look{.tv_sec = 0, .tv_usec = 50'000};
+  const timeval least{.tv_sec = 0, .tv_usec = 1};
   timeval before{};
   socklen_t size = sizeof(before);
   const bool bounded = system_.getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &before, &size) == 0 &&
-                       system_.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &look, sizeof(look)) == 0;
-  int error = EINTR;
-  for (bool begun = false;
-       error == EINTR || error == EAGAIN || error == EINPROGRESS || (error == EALREADY && begun);) {
-    if (operation.cancel_asked()) {
-      error = ECANCELED;
-      break;
-    }
-    begun = begun || error == EINPROGRESS;
-    const auto* const address = static_cast<const sockaddr*>(peer->data());
-    error = system_.connect(fd, address, peer->size()) == 0 ? 0 : errno;
-    if (error == EISCONN && begun) error = 0;
-  }
+                       system_.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &least, sizeof(least)) == 0;
+  const Outcome outcome = connect(operation);
   if (bounded) system_.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &before, sizeof(before));
-  return error;
+  return outcome;
 }
 
 }  // namespace baton::engines::emulated

@@ -18,12 +18,14 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <new>
 #include <optional>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "base/tsan.hpp"
+#include "baton/limits.hpp"
 #include "baton/log.hpp"
 #include "engines/common/epoll_takes.hpp"
 #include "engines/common/file_calls.hpp"
@@ -1057,12 +1059,9 @@ Deadline IoUringEngine::next_try() const noexcept {
   return Deadline::after(congestion_pause, Deadline::at_ns(system_.monotonic_ns()));
 }
 
-Deadline IoUringEngine::next_retry() noexcept {
-  Deadline first = Deadline::never();
-  for (std::uint32_t slot = resting_; slot != no_index; slot = requests_[slot].next_resting) {
-    first = std::min(first, Deadline::at_ns(progress(*requests_[slot].operation).due_ns));
-  }
-  return first;
+// Or earlier: the one that was due first may have been cancelled.
+Deadline IoUringEngine::next_retry() const noexcept {
+  return resting_ == no_index ? Deadline::never() : Deadline::at_ns(look_ns_);
 }
 
 // Makes one entry, or none if there is nothing to submit and no need to wait. Completions that the
@@ -1177,7 +1176,11 @@ void IoUringEngine::back_off(Operation& operation) noexcept {
 
 void IoUringEngine::begin_rest(Progress& state) noexcept {
   state.place = Place::backing_off;
-  requests_[state.slot].next_resting = resting_;
+  Request& request = requests_[state.slot];
+  request.previous_resting = no_index;
+  request.next_resting = resting_;
+  look_ns_ = resting_ == no_index ? state.due_ns : std::min(look_ns_, state.due_ns);
+  if (resting_ != no_index) requests_[resting_].previous_resting = state.slot;
   resting_ = state.slot;
 }
 
@@ -1198,31 +1201,36 @@ bool IoUringEngine::rest_with_another(Operation& operation) noexcept {
 }
 
 void IoUringEngine::stop_resting(Operation& operation) noexcept {
-  const std::uint32_t slot = progress(operation).slot;
-  std::uint32_t* link = &resting_;
-  while (*link != slot) link = &requests_[*link].next_resting;
-  *link = requests_[slot].next_resting;
+  const Request& request = requests_[progress(operation).slot];
+  const std::uint32_t previous = request.previous_resting;
+  const std::uint32_t next = request.next_resting;
+  (previous == no_index ? resting_ : requests_[previous].next_resting) = next;
+  if (next != no_index) requests_[next].previous_resting = previous;
 }
 
-// Retries the operations that are due. Returns the deadline, or the earlier end of a back-off.
+// Retries operations that are due, not all at once if they are thousands. Returns the deadline, or
+// the earlier end of a back-off.
 Deadline IoUringEngine::retry_backed_off(Deadline deadline, OperationQueue& done) noexcept {
   if (BATON_LIKELY(resting_ == no_index)) return deadline;
   const std::int64_t now = system_.monotonic_ns();
-  // An operation that backs off again joins a new list.
-  std::uint32_t slot = std::exchange(resting_, no_index);
-  while (slot != no_index) {
-    Request& request = requests_[slot];
-    Operation& operation = *request.operation;
-    const Deadline due = Deadline::at_ns(progress(operation).due_ns);
-    const std::uint32_t next = request.next_resting;
-    if (due.ns() <= now) {
-      go_on(operation, Verdict::again, done);
-    } else {
-      request.next_resting = resting_;
-      resting_ = slot;
+  if (look_ns_ > now) return std::min(deadline, next_retry());
+  look_ns_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t first = look_ns_;
+  std::size_t tried = 0;
+  // An operation that backs off again is put before those that are still to come.
+  for (std::uint32_t slot = resting_; slot != no_index;) {
+    Operation& operation = *requests_[slot].operation;
+    slot = requests_[slot].next_resting;
+    const std::int64_t due_ns = progress(operation).due_ns;
+    if (due_ns > now || tried == limits::reports_max) {
+      first = std::min(first, due_ns);
+      continue;
     }
-    slot = next;
+    ++tried;
+    stop_resting(operation);
+    go_on(operation, Verdict::again, done);
   }
+  look_ns_ = std::min(look_ns_, first);
   return std::min(deadline, next_retry());
 }
 

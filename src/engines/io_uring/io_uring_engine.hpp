@@ -163,7 +163,7 @@ class IoUringEngine final : public Engine {
   bool rest_with_another(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void stop_resting(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   /// When operations that back off are tried again.
-  [[nodiscard]] Deadline next_retry() noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] Deadline next_retry() const noexcept BATON_REQUIRES(mutex_);
   /// When to retry a kernel that had no room.
   [[nodiscard]] Deadline next_try() const noexcept;
   Deadline retry_backed_off(Deadline deadline, OperationQueue& done) noexcept
@@ -222,6 +222,7 @@ class IoUringEngine final : public Engine {
   Slab<FileRecord, 64> files_ BATON_GUARDED_BY(mutex_);
   ChunkedTable<HandleRecord> handles_ BATON_GUARDED_BY(mutex_);
   std::uint32_t resting_ BATON_GUARDED_BY(mutex_) = no_index;  // slots of operations that back off
+  std::int64_t look_ns_ BATON_GUARDED_BY(mutex_) = 0;          // none of them is due before
   std::uint32_t in_flight_ BATON_GUARDED_BY(mutex_) = 0;       // operations that the engine has
   std::uint32_t postponed_ BATON_GUARDED_BY(mutex_) =
       0;  // submissions and cancellations to make up

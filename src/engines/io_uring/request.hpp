@@ -52,9 +52,13 @@ struct Request {
   Operation* operation = nullptr;  ///< null: the slot is free
   std::uint32_t generation = 0;    ///< raised whenever the slot is freed
   std::uint32_t message = no_index;
-  std::uint32_t next_free = no_index;
-  std::uint32_t next_resting = no_index;  ///< its successor in the list of operations that back off
+  union {
+    std::uint32_t next_free = no_index;
+    std::uint32_t previous_resting;  ///< in the list of operations that back off
+  };
+  std::uint32_t next_resting = no_index;
 };
+static_assert(sizeof(Request) == 24);
 
 /// The place of an operation in the engine.
 enum class Place : std::uint8_t {

@@ -6,9 +6,11 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <future>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -281,6 +283,69 @@ TEST_P(Borrowed, a_blocking_connect_ends_by_cancel_deadline_and_close) {
   socklen_t size = sizeof(span);
   ::getsockopt(sockets[0].get(), SOL_SOCKET, SO_SNDTIMEO, &span, &size);
   EXPECT_EQ(span.tv_usec, 0) << "an option of the owner's is changed";
+}
+
+// More than any engine has threads, and neither kind of backlog ever has room.
+TEST_P(Borrowed, blocking_connects_that_wait_hold_up_nothing_else) {
+  constexpr int waiting = 6;
+  FullListener full;
+  Endpoint deaf = Endpoint::loopback(0);
+  Fd deaf_listener = listener(deaf, 0);
+  Fd queued = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(::connect(queued.get(), static_cast<const sockaddr*>(deaf.data()), deaf.size()), 0);
+  Fd sockets[waiting * 2];
+  Probe* connects[waiting * 2];
+  Endpoint names[2] = {full.address, deaf};
+  for (int i = 0; i < waiting * 2; ++i) {
+    const int domain = i < waiting ? AF_UNIX : AF_INET;
+    sockets[i].reset(::socket(domain, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    connects[i] = &plain(OperationKind::connect, borrow(sockets[i]));
+    connects[i]->set_endpoint(&names[i / waiting]);
+    start(*connects[i]);
+  }
+  Endpoint answers = Endpoint::loopback(0);
+  Fd open = listener(answers);
+  Fd last = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Probe& connect = plain(OperationKind::connect, borrow(last));
+  connect.set_endpoint(&answers);
+  start(connect);
+  run([&] { return connect.done(); });
+  EXPECT_FALSE(connect.error());
+  for (Probe* each : connects) {
+    EXPECT_TRUE(each->is_pending());
+    proactor().cancel(*each);
+  }
+  run([&] {
+    return std::all_of(std::begin(connects), std::end(connects),
+                       [](Probe* each) { return each->done(); });
+  });
+  for (Probe* each : connects) EXPECT_EQ(each->error(), std::errc::operation_canceled);
+}
+
+TEST_P(Borrowed, connects_to_a_full_backlog_are_cancelled_in_any_order) {
+  FullListener full;
+  Fd sockets[6];
+  Probe* connects[6];
+  for (int i = 0; i < 6; ++i) {
+    const int mode = i < 4 ? SOCK_NONBLOCK : 0;
+    sockets[i].reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | mode, 0));
+    connects[i] = &plain(OperationKind::connect, borrow(sockets[i]));
+    connects[i]->set_endpoint(&full.address);
+    start(*connects[i]);
+  }
+  run_for(1ms);
+  for (const int i : {2, 1, 3, 5}) {
+    proactor().cancel(*connects[i]);
+    run([&] { return connects[i]->done(); });
+    EXPECT_EQ(connects[i]->error(), std::errc::operation_canceled) << i;
+  }
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(connects[0]->done() && connects[4]->done());
+    ::close(::accept(full.listener.get(), nullptr, nullptr));
+    run([&] { return connects[0]->done() + connects[4]->done() > i; });
+  }
+  EXPECT_FALSE(connects[0]->error());
+  EXPECT_FALSE(connects[4]->error());
 }
 
 // A terminal is readable with the first character, and a read waits for the others. The end of an

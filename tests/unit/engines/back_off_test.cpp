@@ -38,7 +38,7 @@ class BackOffList : public testing::Test {
   void add(std::uint32_t index, std::uint32_t span_ms) {
     list.add(records_[index], records_[index].in, span_ms);
   }
-  void remove(std::uint32_t index) { list.remove(records_[index], records_[index].in); }
+  void remove(std::uint32_t index) { list.remove(records_[index].in); }
   /// The index of one that is due, or -1.
   int take() {
     Record* record = nullptr;
@@ -120,6 +120,24 @@ TEST_F(BackOffList, BackOffsThatWereDueEarlierAreTakenFirst) {
   remove(2);
   EXPECT_EQ(take(), 3);
   EXPECT_EQ(take(), 0);
+  EXPECT_FALSE(list.any());
+}
+
+TEST_F(BackOffList, AnyOfThemIsRemovedAndAddedAgain) {
+  for (std::uint32_t i = 0; i < 4; ++i) add(i, 10);
+  remove(2);
+  remove(0);
+  now_ns += 11 * ms;
+  EXPECT_EQ(take(), 1);
+  remove(3);
+  EXPECT_FALSE(list.any());
+  add(0, 10);
+  add(3, 10);
+  EXPECT_EQ(take(), -1) << "it was found due before it was removed";
+  EXPECT_EQ(left_ms(), 11);
+  now_ns += 11 * ms;
+  EXPECT_EQ(take() + take(), 0 + 3);
+  EXPECT_EQ(take(), -1);
   EXPECT_FALSE(list.any());
 }
 

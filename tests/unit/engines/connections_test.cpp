@@ -135,20 +135,17 @@ TEST_P(Connections, connect_on_a_blocking_socket_is_a_workers) {
   ::close(door);
 }
 
-// The time of its first call is up, and the connection is made before the second one.
-TEST_P(Connections, connect_by_a_worker_may_succeed_between_two_calls) {
+// The time of its call is up, and readiness tells the rest.
+TEST_P(Connections, connect_by_a_worker_goes_on_without_the_worker) {
   Endpoint address;
   const int door = listener(address);
   const int fd = tcp_socket();
   Handle* const handle = driver.borrow(fd, HandleKind::stream_socket);
   Operation connect;
   set_connect(connect, handle, address);
-  faults().close_gate();
   faults().fail(Call::connect, EINPROGRESS, 1);
   EXPECT_EQ(driver.start(connect), Submission::pending);
-  faults().until_at_gate(1);
   ASSERT_EQ(::connect(fd, static_cast<sockaddr*>(address.data()), address.size()), 0);
-  faults().open_gate();
   ASSERT_TRUE(driver.run(connect));
   EXPECT_FALSE(connect.failed()) << connect.error().message();
   // Another connect has not begun that one.
@@ -204,6 +201,53 @@ TEST_P(Connections, a_full_backlog_is_waited_for_without_spinning) {
   full.accept_all();
   ASSERT_TRUE(driver.run(connect));
   EXPECT_FALSE(connect.failed()) << connect.error().message();
+}
+
+// A signal such as SIGCONT interrupts a bounded call, even a worker's.
+TEST_P(Connections, interrupted_connect_to_a_unix_socket_is_tried_again) {
+  FullBacklog full;
+  full.accept_all();
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Handle* const handle = driver.borrow(fd, HandleKind::stream_socket);
+  Operation connect;
+  set_connect(connect, handle, full.address());
+  faults().fail(Call::connect, EINTR, 1);
+  ASSERT_TRUE(driver.complete(connect));
+  EXPECT_FALSE(connect.failed()) << connect.error().message();
+  driver.release(handle);
+  ::close(fd);
+}
+
+TEST_P(Connections, a_worker_tries_a_full_backlog_again) {
+  FullBacklog full;
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Handle* const handle = driver.borrow(fd, HandleKind::stream_socket);
+  Operation connect;
+  set_connect(connect, handle, full.address());
+  EXPECT_EQ(driver.start(connect), Submission::pending);
+  while (faults().count(Call::connect) < 3) driver.wait_once();
+  full.accept_all();
+  ASSERT_TRUE(driver.run(connect));
+  EXPECT_FALSE(connect.failed()) << connect.error().message();
+  driver.release(handle);
+  ::close(fd);
+}
+
+TEST_P(Connections, connect_is_cancelled_while_a_worker_has_it) {
+  FullBacklog full;
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Handle* const handle = driver.borrow(fd, HandleKind::stream_socket);
+  Operation connect;
+  set_connect(connect, handle, full.address());
+  faults().close_gate();
+  EXPECT_EQ(driver.start(connect), Submission::pending);
+  faults().until_at_gate(1);
+  EXPECT_EQ(driver.cancel(connect), CancelAnswer::requested);
+  faults().open_gate();
+  ASSERT_TRUE(driver.run(connect));
+  EXPECT_EQ(connect.error(), std::errc::operation_canceled);
+  driver.release(handle);
+  ::close(fd);
 }
 
 TEST_P(Connections, a_back_off_is_not_inherited_by_the_next_connect) {

@@ -7,11 +7,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <memory>
 
+#include "../../support/counting_system.hpp"
 #include "baton/buffer_pool.hpp"
 #include "driver.hpp"
 
@@ -301,37 +304,78 @@ TEST_P(Kinds, connect_refused) {
   }
 }
 
-TEST_P(Kinds, connect_waits_for_room_in_a_backlog) {
-  const int door = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_un name{};
-  name.sun_family = AF_UNIX;
-  const int digits = std::snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "baton-%d-%d",
-                                   ::getpid(), static_cast<int>(GetParam()));
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
-                                           static_cast<std::size_t>(digits));
-  ASSERT_EQ(::bind(door, reinterpret_cast<sockaddr*>(&name), size), 0);
-  ASSERT_EQ(::listen(door, 0), 0);
+// A UNIX listener whose backlog one connection fills.
+class Door {
+ public:
+  explicit Door(Form form) {
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    const int digits = std::snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "baton-%d-%d",
+                                     ::getpid(), static_cast<int>(form));
+    const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 +
+                                             static_cast<std::size_t>(digits));
+    EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&name), size), 0);
+    EXPECT_EQ(::listen(fd, 0), 0);
+    std::memcpy(address.data(), &name, size);
+    address.set_size(size);
+  }
+  ~Door() { ::close(fd); }
+
+  void connect(Driver& driver, Operation& operation) {
+    const int socket = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    operation.prepare(OperationKind::connect, driver.adopt(socket, HandleKind::stream_socket));
+    operation.set_endpoint(&address);
+    driver.start(operation);
+  }
+
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   Endpoint address;
-  std::memcpy(address.data(), &name, size);
-  address.set_size(size);
-  const auto make = [&] {
-    return driver.adopt(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-                        HandleKind::stream_socket);
-  };
+};
+
+TEST_P(Kinds, connect_waits_for_room_in_a_backlog) {
+  Door door{GetParam()};
   Operation first, second;
-  first.prepare(OperationKind::connect, make());
-  first.set_endpoint(&address);
-  driver.start(first);
+  door.connect(driver, first);
   ASSERT_TRUE(driver.run_until(first));
   EXPECT_FALSE(first.failed());
-  second.prepare(OperationKind::connect, make());
-  second.set_endpoint(&address);
-  driver.start(second);
+  door.connect(driver, second);
   driver.expect_quiet();
-  ::close(::accept(door, nullptr, nullptr));
+  ::close(::accept(door.fd, nullptr, nullptr));
   ASSERT_TRUE(driver.run_until(second));
   EXPECT_FALSE(second.failed()) << second.error().message();
-  ::close(door);
+}
+
+std::int64_t clock_ahead_ns = 0;
+unsigned requests_entered = 0;
+
+// A turn that tried them all would keep other connections waiting.
+TEST(Connects, many_connects_to_a_full_backlog_are_tried_in_batches) {
+  clock_ahead_ns = 0;
+  os::System system = counting_system();
+  system.monotonic_ns = [] { return counting_system().monotonic_ns() + clock_ahead_ns; };
+  system.io_uring_enter = [](int ring, unsigned submit, unsigned complete, unsigned flags,
+                             const void* argument, std::size_t size) {
+    const int taken =
+        counting_system().io_uring_enter(ring, submit, complete, flags, argument, size);
+    requests_entered += static_cast<unsigned>(std::max(taken, 0));
+    return taken;
+  };
+  Driver own{test::Setup{.form = Form::any, .system = &system}};
+  Door door{Form::any};
+  constexpr std::size_t count = 2 * limits::reports_max + 1;
+  const auto connects = std::make_unique<Operation[]>(count);
+  for (std::size_t i = 0; i < count; ++i) door.connect(own, connects[i]);
+  ASSERT_TRUE(own.run_until(connects[0]));
+  for (int i = 0; i < 50; ++i) own.wait_once(Deadline::immediately());
+  clock_ahead_ns = 60'000'000'000;
+  requests_entered = 0;
+  own.wait_once(Deadline::immediately());
+  EXPECT_GE(requests_entered, 1U);
+  EXPECT_LE(requests_entered, limits::reports_max + 8) << "and some for the ring itself";
+  for (std::size_t i = 1; i < count; ++i) {
+    own.cancel(connects[i]);
+    EXPECT_TRUE(own.run_until(connects[i]));
+  }
 }
 
 TEST_P(Kinds, datagrams_with_addresses) {
