@@ -345,8 +345,22 @@ std::error_code Proactor::Core::start_on_handle(Operation& operation) noexcept {
     return errc::limit_reached;
   }
   Access::activate(operation, OperationState::started);
-  loop->mail(operation);
+  mail(*loop, operation);
   return {};
+}
+
+// Another thread may finish the proactor after this one was not refused.
+void Proactor::Core::mail(LaneLoop& loop, Operation& operation) noexcept {
+  const Strand* const strand = operation.strand();
+  loop.mail(operation);
+  run_if_finished(strand);
+}
+
+// This thread then runs what it has started, unless it is inside the strand that it needs.
+void Proactor::Core::run_if_finished(const Strand* strand) noexcept {
+  // seq_cst: see finish().
+  if (BATON_LIKELY(!finished_.load(std::memory_order_seq_cst))) return;
+  if (strand == nullptr || !strand->running_in_this_thread()) run_what_is_left();
 }
 
 std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept {
@@ -354,11 +368,13 @@ std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t 
   Access::activate(operation, OperationState::started);
   LaneLoop* const loop = per_thread_ ? loops_[lane].get() : nullptr;
   if (loop != nullptr && !loop->mine()) {
-    loop->mail(operation);
+    mail(*loop, operation);
     return success_;
   }
   if (loop != nullptr) loop->begin_call();  // an earlier cancel_all must not end this timer
+  const Strand* const strand = operation.strand();
   starter_->start_timer(*lanes_[lane], operation);
+  run_if_finished(strand);
   return success_;
 }
 
@@ -372,22 +388,16 @@ std::error_code Proactor::Core::post(Operation& operation, Notify level, Home ho
   if (BATON_UNLIKELY(forked())) return errc::after_fork;
   if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
   if (BATON_UNLIKELY(refuses_everything())) {
-    return operation.has(Operation::internal) ? post_after_end(operation, home) : errc::stopped;
+    // The library's own posts finish what has begun. In a stopped proactor they wait until it is
+    // driven again. A finished one is not: this thread, of another proactor with which a task
+    // shares its work, runs them.
+    if (!operation.has(Operation::internal)) return errc::stopped;
+    level = Notify::strong;
   }
-  queue_post(operation, level, home);
-  return success_;
-}
-
-// The library's own posts finish what has begun. In a stopped proactor they wait until it is driven
-// again. A finished one is not: this thread, of another proactor with which a task shares its work,
-// runs them, unless it is inside the strand that they need.
-std::error_code Proactor::Core::post_after_end(Operation& operation, Home home) noexcept {
   const Strand* const strand = operation.strand();
-  const bool runs_here = strand == nullptr || !strand->running_in_this_thread();
-  queue_post(operation, Notify::strong, home);
-  // seq_cst: see finish().
-  if (finished_.load(std::memory_order_seq_cst) && runs_here) run_what_is_left();
-  return {};
+  queue_post(operation, level, home);
+  run_if_finished(strand);
+  return success_;
 }
 
 void Proactor::Core::queue_post(Operation& operation, Notify level, Home home) noexcept {
@@ -658,9 +668,7 @@ std::error_code look_at_file(const os::System& system, NativeHandle native, Hand
 Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Ownership ownership,
                                       Home home) noexcept {
   if (forked()) return unexpected{make_error_code(errc::after_fork)};
-  if (ledger_.refusing.load(std::memory_order_acquire) == Refusing::everything) {
-    return unexpected{make_error_code(errc::stopped)};
-  }
+  if (refuses_everything()) return unexpected{make_error_code(errc::stopped)};
   if (home.processor != Home::any_processor && home.processor >= config.processors.size()) {
     return unexpected{make_error_code(errc::bad_configuration)};
   }
@@ -688,7 +696,10 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   Handle* handle =
       ledger_.handles.allocate(native, kind, ownership, nonblocking || set_nonblocking,
                                static_cast<std::uint16_t>(lane), home.processor, facts, accepted);
-  if (handle == nullptr) return unexpected{make_error_code(errc::no_free_handles)};
+  if (handle == nullptr) {
+    return unexpected{
+        make_error_code(refuses_everything() ? errc::stopped : errc::no_free_handles)};
+  }
   if (const auto error = ledger_.numbers.claim(*handle)) {
     ledger_.handles.release(*handle);
     return unexpected{error};
@@ -703,6 +714,7 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   // FD_CLOEXEC is the only descriptor flag, so the flags need not be read before.
   if (owned) system_.fcntl(native, F_SETFD, FD_CLOEXEC);
   lanes_[lane]->open_handles.fetch_add(1, std::memory_order_relaxed);
+  HandleTable::open(*handle);  // last: an end of the proactor closes it from now on
   return handle;
 }
 
@@ -749,7 +761,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
   Access::activate(operation, OperationState::started);
   LaneLoop& loop = *loops_[Access::lane(handle)];
   if (!loop.mine()) {
-    loop.mail(operation);
+    mail(loop, operation);
     return {};
   }
   loop.begin_call();
@@ -913,6 +925,7 @@ void Proactor::Core::finish_everything() noexcept {
   finishing_.store(true, std::memory_order_release);
   refuse(Refusing::everything);
   ledger_.draining.store(false);
+  ledger_.handles.end();
   const auto step = [&](auto&& turn_once) {
     try {
       turn_once();

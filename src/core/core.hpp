@@ -132,7 +132,8 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
   [[nodiscard]] std::uint32_t pick_lane(bool least_loaded) noexcept;
   void refuse_to_end_driven(const char* sentence) const noexcept;
-  std::error_code post_after_end(Operation& operation, Home home) noexcept;
+  void mail(LaneLoop& loop, Operation& operation) noexcept;
+  void run_if_finished(const Strand* strand) noexcept;
   void queue_post(Operation& operation, Notify level, Home home) noexcept;
   void run_what_is_left() noexcept;
   void finish_everything() noexcept;

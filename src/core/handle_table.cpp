@@ -10,7 +10,7 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
                               bool nonblocking, std::uint16_t lane, std::uint16_t processor,
                               OpenFacts facts, bool accepted) noexcept {
   const os::LockGuard lock{mutex_, system_};
-  if (count() >= most_ && !accepted) return nullptr;
+  if (ended_ || (count() >= most_ && !accepted)) return nullptr;
   Handle* handle = free_;
   if (handle != nullptr) {
     free_ = handle->next_;
@@ -47,7 +47,6 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
   handle->operations_ = nullptr;
   handle->next_ = nullptr;
   handle->route_.store(nullptr, std::memory_order_relaxed);
-  handle->phase_.store(Handle::Phase::open, std::memory_order_release);
   count_.fetch_add(1, std::memory_order_relaxed);
   return handle;
 }

@@ -44,11 +44,20 @@ class HandleTable {
     return used_.load(std::memory_order_acquire);
   }
 
-  /// A new record in phase `open`; null when the table is full. `accepted`: it may use one of the
-  /// reserved places (limits::handles_for_accepted). Any thread.
+  /// A new record, which for_each does not visit before open(); null when the table is full, or
+  /// after end(). `accepted`: it may use one of the reserved places (limits::handles_for_accepted).
+  /// Any thread.
   Handle* allocate(NativeHandle native, HandleKind kind, Ownership ownership, bool nonblocking,
                    std::uint16_t lane, std::uint16_t processor = Handle::any_processor,
                    OpenFacts facts = {}, bool accepted = false) noexcept;
+  static void open(Handle& handle) noexcept {
+    handle.phase_.store(Handle::Phase::open, std::memory_order_release);
+  }
+  /// From now on there are no new handles. count() has those that are to be opened yet.
+  void end() noexcept {
+    const os::LockGuard lock{mutex_, system_};
+    ended_ = true;
+  }
   /// Makes the index free for another handle; the generation tells them apart. A record in a lane's
   /// request list stays there, and the lane releases it after unlinking it. Any thread.
   void release(Handle& handle) noexcept;
@@ -91,6 +100,7 @@ class HandleTable {
   ChunkedTable<Handle> table_;
   std::unique_ptr<ChunkedTable<Operation*>> dedicated_;
   Handle* free_ BATON_GUARDED_BY(mutex_) = nullptr;
+  bool ended_ BATON_GUARDED_BY(mutex_) = false;
   std::atomic<std::uint32_t> used_{0};  // indices handed out so far
   std::atomic<std::uint32_t> count_{0};
 };

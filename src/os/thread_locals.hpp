@@ -2,8 +2,6 @@
 // simulator, whose threads are fibers of one real thread, exchanges it at each switch.
 #pragma once
 
-#include <cstdint>
-
 namespace baton::os {
 
 /// The address that means "no lane"; it differs from the address of every lane, and from null.
@@ -16,11 +14,9 @@ struct ThreadLocals {
   const void* lane = &nowhere;        ///< of the innermost of that chain; none in a forked child
 };
 
-/// What is true of a real thread, whichever fiber it runs. In one word: every thread of the process
-/// pays for it.
+/// What is true of a real thread, whichever fiber it runs.
 struct ThreadFacts {
-  volatile int no_allocation = 0;     ///< see NoAllocation; read by this thread's signal handlers
-  std::uint32_t blocked_signals = 0;  ///< of posix_aio/sigwait.cpp
+  volatile int no_allocation = 0;  ///< see NoAllocation; read by this thread's signal handlers
 };
 
 // initial-exec: read for every start, so not worth a call into the dynamic linker, which would

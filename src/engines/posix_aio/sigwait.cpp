@@ -31,7 +31,6 @@
 #include "engines/posix_aio/notify.hpp"
 #include "engines/posix_aio/request.hpp"
 #include "engines/posix_aio/thread_masks.hpp"
-#include "os/thread_locals.hpp"
 
 namespace baton::engines::posix_aio {
 namespace {
@@ -73,11 +72,9 @@ class SigwaitStrategy final : public NotifyStrategy {
   }
 
   void wait(WaitList&, Deadline deadline) noexcept override {
-    if ((os::thread_facts.blocked_signals & bit_of(number_)) == 0) {
-      const int error = system_.thread_sigmask(SIG_BLOCK, &set_, nullptr);
-      BATON_ASSERT(error == 0);
-      os::thread_facts.blocked_signals |= bit_of(number_);
-    }
+    // Before each wait, for a program may give its thread back a mask that it saved earlier.
+    const int error = system_.thread_sigmask(SIG_BLOCK, &set_, nullptr);
+    BATON_ASSERT(error == 0);
     // seq_cst, both: either this thread sees the flag, or the interrupter sees this thread.
     leader_.store(system_.thread_self(), std::memory_order_seq_cst);
     if (pending_.load(std::memory_order_seq_cst)) deadline = Deadline::immediately();
@@ -201,7 +198,6 @@ Opened open_with(const os::System& system, Number& number) {
     system.thread_sigmask(SIG_SETMASK, &before, nullptr);
     return refused(number.get(), ReasonCode::limit_memory, "has no memory left for it");
   }
-  os::thread_facts.blocked_signals |= bit_of(number.get());
   number.keep();
   return made;
 }

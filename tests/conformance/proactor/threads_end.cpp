@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include <deque>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -121,6 +122,45 @@ TEST_P(End, runs_pending_operations_after_threads_have_run_it) {
   destroy();
   EXPECT_EQ(seen_.completed, pending);
   EXPECT_EQ(seen_.elsewhere, 0);
+}
+
+// What is not refused completes, whichever of two threads is first.
+TEST_P(End, finish_completes_what_other_threads_start_meanwhile) {
+  constexpr int rounds = 8;
+  for (int round = 0; round < rounds; ++round) {
+    use(2);
+    Stream stream;
+    Handle* const handle = adopt(stream.ours);
+    std::deque<Operation> started[2];
+    std::atomic<int> ready{0};
+    const auto start_on = [&](int thread) {
+      ready.fetch_add(1);
+      for (int i = 0;; ++i) {
+        Operation& fresh = started[thread].emplace_back();
+        fresh.set_handler([](Operation&) {});
+        std::error_code error;
+        if (i % 3 == 0) error = proactor().post(fresh);
+        if (i % 3 == 1) error = proactor().start_timer(fresh, Deadline::never());
+        if (i % 3 == 2) {
+          fresh.prepare(OperationKind::wait_ready, handle, Operation::readable);
+          error = proactor().start(fresh);
+        }
+        if (!error) continue;
+        started[thread].pop_back();
+        return;
+      }
+    };
+    std::thread threads[2] = {std::thread{start_on, 0}, std::thread{start_on, 1}};
+    while (ready.load() < 2) std::this_thread::yield();
+    proactor().finish();
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& each : started) {
+      for (const Operation& operation : each) {
+        ASSERT_FALSE(operation.is_pending()) << to_string(operation.kind()) << ", round " << round;
+      }
+    }
+    destroy();
+  }
 }
 
 TEST_P(End, logs_the_exceptions_that_it_drops) {

@@ -16,7 +16,9 @@ namespace {
 const os::System& real = os::real_system();
 
 Handle* take(HandleTable& table, NativeHandle native = 0) {
-  return table.allocate(native, HandleKind::pipe, Ownership::borrowed, true, 0);
+  Handle* handle = table.allocate(native, HandleKind::pipe, Ownership::borrowed, true, 0);
+  if (handle != nullptr) HandleTable::open(*handle);
+  return handle;
 }
 
 TEST(HandleTable, a_reused_index_has_another_generation) {
@@ -78,6 +80,21 @@ TEST(HandleTable, a_reused_record_forgets_how_its_file_was_opened) {
   EXPECT_FALSE(handle->is_terminal() || handle->appends() || handle->direct() || handle->syncs());
   EXPECT_FALSE(handle->is_file() || handle->close_may_block() || handle->owned());
   table.release(*handle);
+}
+
+TEST(HandleTable, takes_no_handle_after_its_end) {
+  HandleTable table{16, real};
+  Handle* handle = table.allocate(0, HandleKind::pipe, Ownership::owned, true, 0);
+  table.end();
+  EXPECT_EQ(take(table), nullptr);
+  EXPECT_EQ(table.count(), 1U) << "it is waited for";
+  table.for_each([](Handle&) { ADD_FAILURE() << "it is not open yet"; });
+  HandleTable::open(*handle);
+  int visits = 0;
+  table.for_each([&](Handle& each) { visits += &each == handle; });
+  EXPECT_EQ(visits, 1);
+  table.release(*handle);
+  EXPECT_EQ(take(table), nullptr);
 }
 
 TEST(HandleTable, visits_open_handles) {

@@ -103,8 +103,10 @@ class LaneLoopTest : public testing::Test {
   }
   Handle& handle(Ownership ownership = Ownership::borrowed, std::uint16_t lane = 0,
                  std::uint16_t preferred = Handle::any_processor) {
-    return *ledger_->handles.allocate(descriptor, HandleKind::stream_socket, ownership, true, lane,
-                                      preferred);
+    Handle& made = *ledger_->handles.allocate(descriptor, HandleKind::stream_socket, ownership,
+                                              true, lane, preferred);
+    HandleTable::open(made);
+    return made;
   }
   /// The record serves another handle from now on.
   Handle& replace(Handle& old, std::uint16_t lane = 0) {

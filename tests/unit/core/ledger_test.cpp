@@ -42,7 +42,9 @@ class LedgerTest : public testing::Test {
                  Ownership ownership = Ownership::borrowed, std::uint16_t lane = 0,
                  std::uint16_t preferred = Handle::any_processor) {
     lane_.open_handles.fetch_add(1);
-    return *ledger_->handles.allocate(descriptor, kind, ownership, true, lane, preferred);
+    Handle& made = *ledger_->handles.allocate(descriptor, kind, ownership, true, lane, preferred);
+    HandleTable::open(made);
+    return made;
   }
   /// With room for one: the second is deferred, and the first ends while the leader is so.
   /// REQUIRES: open.

@@ -1,4 +1,5 @@
 // The results of the public calls in every state of an operation (P-20, P-25).
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "baton/attachment.hpp"
 #include "baton/proactor.hpp"
@@ -304,6 +306,37 @@ TEST_F(Calls, cancel_wait_gives_up_at_its_deadline) {
   EXPECT_EQ(proactor_->cancel_wait(operation_[0], operation_[0].activation(), deadline),
             CancelWait::still_running);
   EXPECT_GE(proactor_->now(), deadline);
+}
+
+// -- the end --------------------------------------------------------------------------------------
+
+Proactor* ending = nullptr;
+
+// In the middle of an adopt, another thread finishes the proactor.
+int finish_meanwhile(int fd, int command, long argument) {
+  if (command == F_GETFL && ending != nullptr) {
+    std::thread{[] { std::exchange(ending, nullptr)->finish(); }}.join();
+  }
+  return os::real_system().fcntl(fd, command, argument);
+}
+
+TEST(Ending, no_handle_is_adopted_after_it) {
+  for (const Mode mode : {Mode::shared, Mode::per_thread}) {
+    os::System system = os::real_system();
+    system.fcntl = &finish_meanwhile;
+    Config config;
+    config.system = &system;
+    config.processors.push_back({.mode = mode});
+    Proactor proactor{config};
+    int fd[2];
+    ASSERT_EQ(::pipe(fd), 0);
+    ending = &proactor;
+    const auto handle = proactor.adopt(fd[0], HandleKind::pipe);
+    ASSERT_FALSE(handle.has_value());
+    EXPECT_EQ(handle.error(), errc::stopped);
+    EXPECT_EQ(::close(fd[0]), 0) << "it stays the caller's";
+    ::close(fd[1]);
+  }
 }
 
 }  // namespace

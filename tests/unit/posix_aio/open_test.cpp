@@ -107,6 +107,20 @@ TEST(Sigwait, a_thread_that_the_signal_would_hit_is_named) {
   EXPECT_TRUE(blocks(number));
 }
 
+// As code does that saves a mask and restores it.
+TEST(Sigwait, a_thread_that_gets_an_earlier_mask_back_blocks_the_signal_again) {
+  const int number = SIGRTMIN + 5;
+  sigset_t before;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &before);
+  sigdelset(&before, number);
+  Driver driver{Form{.notify = "sigwait", .signal = number}};
+  for (int i = 0; i < 2; ++i) {
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    driver.wait_once(Deadline::immediately());
+    EXPECT_TRUE(blocks(number));
+  }
+}
+
 // One entry at a time, as if the process had more threads than fit into a block of getdents64.
 TEST(Sigwait, a_thread_of_a_later_block_of_the_list_is_seen) {
   static unsigned blocks = 0;
