@@ -324,6 +324,20 @@ std::error_code Proactor::Core::start(Operation& operation) noexcept {
   return start_on_handle(operation);
 }
 
+// Another thread may finish the proactor after this one was not refused. This thread then runs what
+// it has started, unless it is inside the strand that it needs.
+inline void Proactor::Core::run_if_finished(const Strand* strand) noexcept {
+  // seq_cst: see finish().
+  if (BATON_LIKELY(!finished_.load(std::memory_order_seq_cst))) return;
+  if (strand == nullptr || !strand->running_in_this_thread()) run_what_is_left();
+}
+
+inline void Proactor::Core::mail(LaneLoop& loop, Operation& operation) noexcept {
+  const Strand* const strand = operation.strand();
+  loop.mail(operation);
+  run_if_finished(strand);
+}
+
 std::error_code Proactor::Core::start_on_handle(Operation& operation) noexcept {
   const Handle& handle = *operation.handle();
   Lane& lane = *lanes_[Access::lane(handle)];
@@ -347,20 +361,6 @@ std::error_code Proactor::Core::start_on_handle(Operation& operation) noexcept {
   Access::activate(operation, OperationState::started);
   mail(*loop, operation);
   return {};
-}
-
-// Another thread may finish the proactor after this one was not refused.
-void Proactor::Core::mail(LaneLoop& loop, Operation& operation) noexcept {
-  const Strand* const strand = operation.strand();
-  loop.mail(operation);
-  run_if_finished(strand);
-}
-
-// This thread then runs what it has started, unless it is inside the strand that it needs.
-void Proactor::Core::run_if_finished(const Strand* strand) noexcept {
-  // seq_cst: see finish().
-  if (BATON_LIKELY(!finished_.load(std::memory_order_seq_cst))) return;
-  if (strand == nullptr || !strand->running_in_this_thread()) run_what_is_left();
 }
 
 std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept {

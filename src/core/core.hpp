@@ -132,8 +132,8 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
   [[nodiscard]] std::uint32_t pick_lane(bool least_loaded) noexcept;
   void refuse_to_end_driven(const char* sentence) const noexcept;
-  void mail(LaneLoop& loop, Operation& operation) noexcept;
-  void run_if_finished(const Strand* strand) noexcept;
+  inline void mail(LaneLoop& loop, Operation& operation) noexcept;
+  inline void run_if_finished(const Strand* strand) noexcept;
   void queue_post(Operation& operation, Notify level, Home home) noexcept;
   void run_what_is_left() noexcept;
   void finish_everything() noexcept;
