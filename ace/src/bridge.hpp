@@ -190,9 +190,9 @@ template <class Result>
 
 template <class Result>
 [[gnu::always_inline]] inline void Bridge::dispatch(Result& result, Outcome outcome) {
-  // The handler was deleted, perhaps with its message block. Nothing was moved, so the block need
-  // not be touched.
-  if (outcome.bytes == 0 && handler_is_gone(result)) [[unlikely]] {
+  // The handler was deleted, perhaps with its message block, which the complete() of ACE's own
+  // classes touches. Nothing was moved, so the block need not be touched.
+  if (outcome.bytes == 0 && handler_is_gone(result) && !is_of_the_program(result)) [[unlikely]] {
     if (current_call != nullptr) ++current_call->dispatched;
     delete &result;
     return;
