@@ -118,10 +118,15 @@ class Bridge {
     Call* outer;
     std::shared_ptr<Bridge>* survivor;
     std::size_t dispatched = 0;
+    std::size_t own = 0;  // handlers of the bridge itself
     bool posted = false;
     bool in_handler = false;  // a handler of the program; stays true if it throws
   };
   [[nodiscard]] static Call* current() noexcept { return current_call; }
+  /// Each handler of the bridge itself says that it is one.
+  void count_own() noexcept {
+    if (current_call != nullptr && current_call->bridge == this) ++current_call->own;
+  }
   /// Called when the proactor is gone. If this thread is in one of its handlers, the bridge lives
   /// until that call has ended. If the program ends while other threads are in its handlers, the
   /// bridge lives as long as the program.

@@ -81,7 +81,10 @@ int Descriptors::start_lazily(Descriptor& descriptor, const Start& start) noexce
     if (const int error = adopt(descriptor, start)) return error;
   }
   if (const int error = wait_in_line(descriptor, start)) return error;
-  const std::error_code error = native_.post([this, &descriptor] { begin_next(descriptor); });
+  const std::error_code error = native_.post([this, &descriptor] {
+    bridge_.count_own();
+    begin_next(descriptor);
+  });
   if (error) descriptor.waiting->pop_back();
   return errno_of(error);
 }
@@ -262,6 +265,7 @@ void Descriptors::let_go(Descriptor& descriptor) noexcept {
   if (closing == nullptr) return native_.close_detached(handle);
   closing->prepare(OperationKind::close, &handle, Operation::cached);
   closing->emplace_handler([this, &descriptor](Operation&) {
+    bridge_.count_own();
     {
       const std::lock_guard guard{descriptor.mutex};
       descriptor.letting_go = false;

@@ -51,6 +51,7 @@ int Posted::push(ACE_POSIX_Asynch_Result& result) noexcept {
 }
 
 void Posted::got(Token& token) {
+  bridge_.count_own();
   ACE_POSIX_Asynch_Result* result = nullptr;
   {
     const std::lock_guard guard{mutex_};

@@ -38,17 +38,6 @@ class Calls final : public ACE_Handler {
   std::vector<u_long> errors;
 };
 
-class PostedCall final : public ACE_POSIX_Asynch_Result {
- public:
-  PostedCall(ACE_Handler& handler, std::function<void()> function)
-      : ACE_POSIX_Asynch_Result(handler.proxy(), nullptr, ACE_INVALID_HANDLE, 0, 0, 0, 0),
-        function_(std::move(function)) {}
-  void complete(std::size_t, int, const void*, u_long) override { function_(); }
-
- private:
-  std::function<void()> function_;
-};
-
 class Misuse : public AceTest {
  protected:
   ~Misuse() override {

@@ -1,0 +1,72 @@
+// Baton's own objects beside ACE's in one event loop (Proactor::native).
+#include <array>
+
+#include "baton/baton.hpp"
+#include "support.hpp"
+
+namespace baton::ace::test {
+namespace {
+
+class Native : public AceTest {
+ protected:
+  [[nodiscard]] baton::Proactor& native() { return bridge().native(); }
+};
+
+/// Answers each byte until its peer ends.
+Task<void> play(StreamSocket socket, bool begins, const std::atomic<bool>& over) {
+  std::array<std::byte, 1> ball{};
+  if (begins) static_cast<void>(co_await socket.write_all(ball));
+  while (!over) {
+    const auto got = co_await socket.read(ball);
+    if (!got || *got == 0) co_return;
+    static_cast<void>(co_await socket.write_all(ball));
+  }
+}
+
+// Their handlers follow each other without end, and ACE has nothing to do.
+TEST_F(Native, BusySocketsDoNotHoldACallBeyondItsTime) {
+  std::atomic<bool> over{false};
+  auto pair = StreamSocket::pair(native());
+  ASSERT_TRUE(pair);
+  native().spawn(play(std::move(pair->first), true, over));
+  native().spawn(play(std::move(pair->second), false, over));
+  for (const suseconds_t time : {0, 1, 20'000}) {
+    ACE_Time_Value wait{0, time};
+    EXPECT_EQ(0, ace()->handle_events(wait));
+    EXPECT_EQ(ACE_Time_Value::zero, wait);
+  }
+  ACE_Time_Value wait{0, 20'000};
+  EXPECT_EQ(0, ace()->proactor_run_event_loop(wait));
+  over = true;
+  destroy();  // before what the handlers use
+}
+
+TEST_F(Native, PostedWorkThatPostsItselfDoesNotHoldACallBeyondItsTime) {
+  bool over = false;
+  std::function<void()> again = [&] {
+    if (over) return;
+    EXPECT_FALSE(native().post([&] { again(); }));
+  };
+  again();
+  for (const suseconds_t time : {0, 1, 20'000}) {
+    ACE_Time_Value wait{0, time};
+    EXPECT_EQ(0, ace()->handle_events(wait));
+    EXPECT_EQ(ACE_Time_Value::zero, wait);
+  }
+  over = true;
+  destroy();  // before what the handlers use
+}
+
+// A program that only polls reaches everything that is due.
+TEST_F(Native, ACallWithoutTimeGoesBeyondTheHandlersOfBatonsObjects) {
+  for (int i = 0; i < 500; ++i) ASSERT_FALSE(native().post([] {}));
+  ACE_Handler handler;
+  int posted = 0;
+  ASSERT_EQ(0, implementation().post_completion(new PostedCall(handler, [&] { ++posted; })));
+  ACE_Time_Value wait{0, 0};
+  EXPECT_EQ(1, ace()->handle_events(wait));
+  EXPECT_EQ(1, posted);
+}
+
+}  // namespace
+}  // namespace baton::ace::test
