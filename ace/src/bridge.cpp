@@ -45,6 +45,11 @@ bool shows_completions(const baton::Proactor& native) noexcept {
   return native.config().processors.front().mode != Mode::dedicated;
 }
 
+/// Baton's own call throws these two.
+bool is_refusal(std::error_code code) noexcept {
+  return code == errc::wrong_thread || code == errc::after_fork;
+}
+
 /// How many handlers of Baton's own objects may run before a call looks at its time. A call without
 /// time runs what is due, and so more of them.
 std::size_t others_max(Deadline deadline) noexcept {
@@ -166,12 +171,13 @@ int Bridge::close() noexcept {
   closed_.store(true);
   if (ace_ends()) return 0;  // no thread is woken, because it would return to what ACE frees next
   if (entries_of_this_thread() > 0) {
-    native_->stop();
+    if (native_ != nullptr) native_->stop();  // else this is a handler that close() itself calls
     return 0;
   }
   for (Attached* each = attachments; each != nullptr; each = each->outer_) {
     if (each->bridge_.get() == this) each->end();
   }
+  std::shared_ptr<Bridge> survivor;  // the last to go, if a handler deletes the proactor
   const std::lock_guard guard{closing_};
   if (native_ == nullptr) return 0;
   const bool child = ::getpid() != process_;  // of a fork: the other threads are not in it
@@ -179,7 +185,10 @@ int Bridge::close() noexcept {
     native_->stop();
     if (!wait_for_others()) return 0;
   }
-  // The remaining handlers run in this thread, and still find native_ set.
+  // The remaining handlers run in this thread, and still find native_ set. They are in a call of
+  // their own, because this thread may be in a handler of another proactor.
+  Call call{this, current_call, &survivor};
+  const Current current{call};
   delete native_.get();
   static_cast<void>(native_.release());
   if (!child) descriptors_.end_waiting();
@@ -197,11 +206,9 @@ int Bridge::close() noexcept {
     std::size_t ran = 0;
     try {
       ran = native_->handle_events(deadline, handlers_max);
-    } catch (const std::bad_alloc&) {
-      if (call.in_handler) throw;
-      if (call.dispatched == 0) return errno = ENOMEM, -1;
     } catch (const std::system_error& refused) {
-      if (call.in_handler) throw;
+      // Every other exception is one of a handler.
+      if (call.in_handler || !is_refusal(refused.code())) throw;
       if (call.dispatched == 0) return errno = errno_of(refused.code()), -1;
     }
     if (call.dispatched > 0) return 1;
@@ -231,10 +238,7 @@ int Bridge::handle_events(Deadline deadline) {
   const Entry entry{*this};
   if (!entry) return -1;
   Call call{this, current_call, &survivor.bridge};
-  struct Current {
-    explicit Current(Call& now) noexcept { current_call = &now; }
-    ~Current() { current_call = current_call->outer; }
-  } const current{call};
+  const Current current{call};
   const int answer = turn(call, deadline);
   if (closed_.load(std::memory_order_relaxed) && ace_ends()) [[unlikely]]
     rest_until_the_end();

@@ -112,7 +112,8 @@ class Bridge {
     return is_closed() ? ACE_INVALID_HANDLE : descriptor_;  // the number may be in use again
   }
 
-  /// The progress of one call of handle_events; null in threads that are in none.
+  /// The progress of one call of handle_events, or of the end of close(); null in threads that are
+  /// in none.
   struct Call {
     Bridge* bridge;
     Call* outer;
@@ -121,6 +122,13 @@ class Bridge {
     std::size_t own = 0;  // handlers of the bridge itself
     bool posted = false;
     bool in_handler = false;  // a handler of the program; stays true if it throws
+  };
+  class Current {
+   public:
+    explicit Current(Call& now) noexcept { current_call = &now; }
+    ~Current() { current_call = current_call->outer; }
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
   };
   [[nodiscard]] static Call* current() noexcept { return current_call; }
   /// Each handler of the bridge itself says that it is one.

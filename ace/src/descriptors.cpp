@@ -201,7 +201,11 @@ void Descriptors::end_waiting() noexcept {
           for (Waiting& one : *descriptor.waiting) one.cancelled = true;
         }
       }
-      begin_all(descriptor);
+      try {
+        begin_all(descriptor);
+      } catch (...) {
+        // Dropped, like every exception of a handler at the end of a proactor.
+      }
     }
   }
 }

@@ -1,5 +1,9 @@
 // Baton's own objects beside ACE's in one event loop (Proactor::native).
 #include <array>
+#include <cerrno>
+#include <new>
+#include <stdexcept>
+#include <system_error>
 
 #include "baton/baton.hpp"
 #include "support.hpp"
@@ -66,6 +70,31 @@ TEST_F(Native, ACallWithoutTimeGoesBeyondTheHandlersOfBatonsObjects) {
   ACE_Time_Value wait{0, 0};
   EXPECT_EQ(1, ace()->handle_events(wait));
   EXPECT_EQ(1, posted);
+}
+
+/// What the next calls of handle_events throw.
+template <class Exception>
+bool throws(ACE_Proactor& proactor) {
+  try {
+    for (int i = 0; i < 1'000; ++i) {
+      ACE_Time_Value wait{0, 10'000};
+      if (proactor.handle_events(wait) == -1) return false;
+    }
+    return false;
+  } catch (const Exception&) {
+    return true;
+  }
+}
+
+TEST_F(Native, ExceptionsOfBatonsHandlersReachTheCaller) {
+  ASSERT_FALSE(native().post([] { throw std::runtime_error("of a handler"); }));
+  EXPECT_TRUE(throws<std::runtime_error>(*ace()));
+  ASSERT_FALSE(native().post([] { throw std::system_error(EIO, std::system_category()); }));
+  EXPECT_TRUE(throws<std::system_error>(*ace()));
+  ASSERT_FALSE(native().post([] { throw std::bad_alloc(); }));
+  EXPECT_TRUE(throws<std::bad_alloc>(*ace()));
+  ASSERT_FALSE(native().post([] { throw 5; }));
+  EXPECT_TRUE(throws<int>(*ace()));
 }
 
 }  // namespace
