@@ -94,13 +94,13 @@ int errno_of(std::error_code error) noexcept {
 
 constinit thread_local Bridge::Call* Bridge::current_call = nullptr;
 
-Bridge::Bridge(Config config, const Options& options)
+Bridge::Bridge(Config config, const Options& options, const ACE_Handler& wake_ups)
     : options_(options),
       process_(::getpid()),
       native_(std::make_unique<baton::Proactor>(for_ace(std::move(config)))),
       descriptor_(shows_completions(*native_) ? native_->descriptor() : ACE_INVALID_HANDLE),
       descriptors_(*this, options.lazy),
-      posted_(*this, native_->lanes()) {
+      posted_(*this, native_->lanes(), wake_ups) {
   expect_end(false);
 }
 
@@ -201,7 +201,11 @@ int Bridge::close() noexcept {
 [[gnu::always_inline]] inline int Bridge::turn(Call& call, Deadline deadline) {
   std::size_t others = 0;  // handlers of Baton's own objects
   for (;;) {
-    const std::size_t handlers_max = posted_.empty() ? options_.batch : 1;
+    std::size_t handlers_max = options_.batch;
+    if (!posted_.empty()) {
+      posted_.resume();
+      handlers_max = 1;
+    }
     const std::size_t own_before = call.own;
     std::size_t ran = 0;
     try {
@@ -235,7 +239,7 @@ int Bridge::handle_events(Deadline deadline) {
     }
     std::shared_ptr<Bridge> bridge;
   } survivor;
-  const Entry entry{*this};
+  const Entry entry{*this, call_weight};
   if (!entry) return -1;
   Call call{this, current_call, &survivor.bridge};
   const Current current{call};

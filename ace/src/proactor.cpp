@@ -46,7 +46,7 @@ Operation* make(Proactor* proactor, const std::shared_ptr<Bridge>& bridge) noexc
 Proactor::Proactor() : Proactor(Config::from_environment(), options_or_throw()) {}
 
 Proactor::Proactor(Config config, const Options& options)
-    : bridge_(std::make_shared<Bridge>(std::move(config), options)) {}
+    : bridge_(std::make_shared<Bridge>(std::move(config), options, wakeup_handler_)) {}
 
 Proactor::~Proactor() {
   bridge_->close();

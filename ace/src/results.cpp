@@ -87,10 +87,10 @@ void ResultMemory::free_or_begin(void* memory) noexcept {
 
 // -- what ACE keeps to itself ---------------------------------------------------------------------
 
-bool handler_is_gone(ACE_POSIX_Asynch_Result& result) noexcept {
+ACE_Handler* handler_of(ACE_POSIX_Asynch_Result& result) noexcept {
   const ReadsCountedByAce reads;
   ACE_Handler::Proxy* const proxy = (result.*AnyResult::proxy).get();
-  return proxy == nullptr || proxy->handler() == nullptr;
+  return proxy != nullptr ? proxy->handler() : nullptr;
 }
 
 bool is_of_the_program(const ACE_POSIX_Asynch_Result& result) noexcept {

@@ -97,5 +97,77 @@ TEST_F(Native, ExceptionsOfBatonsHandlersReachTheCaller) {
   EXPECT_TRUE(throws<int>(*ace()));
 }
 
+// -- Baton's own loop -----------------------------------------------------------------------------
+
+/// Counts its timers and wake-ups.
+class Ticks final : public ACE_Handler {
+ public:
+  void handle_time_out(const ACE_Time_Value&, const void*) override { times.add(); }
+  Count times;
+};
+
+/// A thread in the loop of the proactor underneath.
+class OwnLoop {
+ public:
+  explicit OwnLoop(baton::Proactor& proactor)
+      : proactor_(proactor), thread_([&proactor] { proactor.run(); }) {}
+  ~OwnLoop() {
+    proactor_.stop();
+    thread_.join();
+    proactor_.restart();
+  }
+  OwnLoop(const OwnLoop&) = delete;
+  OwnLoop& operator=(const OwnLoop&) = delete;
+
+ private:
+  baton::Proactor& proactor_;
+  std::thread thread_;
+};
+
+TEST_F(Native, ItsOwnLoopDeliversTimersAndPostedResults) {
+  Ticks ticks;
+  const OwnLoop loop{native()};
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_NE(-1, ace()->schedule_timer(ticks, nullptr, ACE_Time_Value{0, 100 * i}));
+  }
+  EXPECT_TRUE(ticks.times.reaches(20));
+  Count posted;
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_EQ(0, implementation().post_completion(new PostedCall(ticks, [&] { posted.add(); })));
+  }
+  EXPECT_TRUE(posted.reaches(20));
+}
+
+// It rests meanwhile, and runs nothing but what the test posts.
+TEST_F(Native, ItsOwnLoopKeepsWakeUpsForTheNextCallOfAce) {
+  {
+    const OwnLoop loop{native()};
+    ASSERT_EQ(0, ace()->implementation()->post_wakeup_completions(1));
+    const std::uint64_t before = native().statistics().completed;
+    constexpr int rounds = 100;
+    Count count;
+    for (int i = 1; i <= rounds; ++i) {
+      ASSERT_FALSE(native().post([&] { count.add(); }));
+      ASSERT_TRUE(count.reaches(i));
+    }
+    EXPECT_LE(native().statistics().completed - before, rounds + native().lanes());
+  }
+  ACE_Time_Value wait{patience.count()};
+  EXPECT_EQ(1, ace()->handle_events(wait));
+}
+
+// In per_thread mode each of the two threads needs a lane.
+TEST_F(Native, ItsOwnLoopLeavesWakeUpsToThreadsOfAce) {
+  const OwnLoop loop{native()};
+  for (int round = 0; round < 50; ++round) {
+    std::thread thread{[this] { EXPECT_NE(-1, ace()->proactor_run_event_loop()); }};
+    // Some of these find the thread in handle_events.
+    for (int turns = 0; turns < 20 * round; ++turns) std::this_thread::yield();
+    ASSERT_EQ(0, ace()->proactor_end_event_loop());
+    thread.join();  // hangs when the wake-up is lost
+    ace()->proactor_reset_event_loop();
+  }
+}
+
 }  // namespace
 }  // namespace baton::ace::test
