@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <new>
@@ -106,11 +107,16 @@ int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
   return 0;
 }
 
-/// For a socket that was used for transfers and listens now, or the other way round.
+/// For a socket that was used for transfers and listens now, or the other way round. It is the same
+/// file, so the starts that wait are still right, and this one comes before them.
 int Descriptors::adopt_anew(Descriptor& descriptor, const Start& start) noexcept {
   if (descriptor.pending.load(std::memory_order_relaxed) != 0) return EINVAL;
-  let_go(descriptor);
-  return descriptor.letting_go ? wait_in_line(descriptor, start) : EINVAL;
+  close_handle(descriptor);
+  if (!descriptor.letting_go) return EINVAL;
+  if (const int error = wait_in_line(descriptor, start)) return error;
+  std::deque<Waiting>& line = *descriptor.waiting;
+  std::rotate(line.begin(), line.end() - 1, line.end());
+  return 0;
 }
 
 int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept {
@@ -260,7 +266,11 @@ void Descriptors::let_go(Descriptor& descriptor) noexcept {
     // They were for the earlier file.
     for (Waiting& each : *descriptor.waiting) each.cancelled = true;
   }
-  if (descriptor.handle == nullptr) return;
+  if (descriptor.handle != nullptr) close_handle(descriptor);
+}
+
+/// Starts wait until the engine has detached it.
+void Descriptors::close_handle(Descriptor& descriptor) noexcept {
   descriptor.plain = false;
   Handle& handle = *std::exchange(descriptor.handle, nullptr);
   // The close is queued behind starts that have not reached the lane yet; a cancel overtakes them.

@@ -138,6 +138,7 @@ class Descriptors {
   Request* make(Descriptor& descriptor) noexcept;
   int wait_in_line(Descriptor& descriptor, const Start& start) noexcept;
   void let_go(Descriptor& descriptor) noexcept;
+  void close_handle(Descriptor& descriptor) noexcept;
   static bool must_wait(const Descriptor& descriptor) noexcept;
   int ask_for_end(Descriptor& descriptor) noexcept;
   // REQUIRES for these: it is not held.
