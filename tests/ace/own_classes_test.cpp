@@ -1,8 +1,13 @@
-// Classes of the program's own: results that it starts and posts itself.
+// Classes of the program's own: results that it starts and posts itself, and ACE's operations that
+// it makes without the proactor's factories.
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <string>
+#include <string_view>
 
 #include "support.hpp"
 
@@ -90,6 +95,125 @@ TEST_F(OwnResults, WithoutAHandlerAreCompletedByAClose) {
   EXPECT_EQ(1, seen_.completed);
   EXPECT_EQ(u_long{ECANCELED}, seen_.error);
   EXPECT_EQ(1, seen_.deleted);
+}
+
+// -- ACE's own operations -------------------------------------------------------------------------
+
+/// The bytes and errors of its reads.
+class Reads final : public ACE_Handler {
+ public:
+  void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override { took(result); }
+  void handle_read_file(const ACE_Asynch_Read_File::Result& result) override { took(result); }
+  void handle_accept(const ACE_Asynch_Accept::Result& result) override { took(result); }
+  void handle_connect(const ACE_Asynch_Connect::Result& result) override { took(result); }
+  int all = 0;
+  std::size_t bytes = 0;
+  u_long error = 0;
+
+ private:
+  template <class Result>
+  void took(const Result& result) {
+    ++all;
+    bytes = result.bytes_transferred();
+    error = result.error();
+  }
+};
+
+/// They tell the bridge nothing when they are opened.
+class OwnOperations : public AceTest {
+ protected:
+  ~OwnOperations() override {
+    destroy();
+    ::close(number_);
+  }
+  /// The number names a file of ten digits now.
+  void name_a_file() {
+    std::FILE* const file = std::tmpfile();
+    ASSERT_NE(nullptr, file);
+    ASSERT_EQ(10, ::write(::fileno(file), "0123456789", 10));
+    ASSERT_EQ(number_, ::dup2(::fileno(file), number_));
+    std::fclose(file);
+  }
+  /// The number names a socket now, from which there is this to read.
+  void name_a_socket(std::string_view data) {
+    peer_ = std::make_unique<SocketPair>();
+    ASSERT_EQ(number_, ::dup2(peer_->first, number_));
+    ASSERT_EQ(static_cast<ssize_t>(data.size()), ::write(peer_->second, data.data(), data.size()));
+  }
+  std::string read_file(std::size_t bytes, u_long offset) {
+    ACE_POSIX_Asynch_Read_File reader{&implementation()};
+    EXPECT_EQ(0, reader.open(reads_.proxy(), number_, nullptr, ace()));
+    ACE_Message_Block block(10);
+    EXPECT_EQ(0, reader.read(block, bytes, offset, 0, nullptr, 0, ACE_SIGRTMIN));
+    return text_of(block);
+  }
+  std::string read_socket() {
+    ACE_POSIX_Asynch_Read_Stream reader{&implementation()};
+    EXPECT_EQ(0, reader.open(reads_.proxy(), number_, nullptr, ace()));
+    ACE_Message_Block block(10);
+    EXPECT_EQ(0, reader.read(block, 10, nullptr, 0, ACE_SIGRTMIN));
+    return text_of(block);
+  }
+  std::string text_of(const ACE_Message_Block& block) {
+    const int before = reads_.all;
+    EXPECT_TRUE(drive([&] { return reads_.all > before; }));
+    EXPECT_EQ(0U, reads_.error);
+    return {block.rd_ptr(), block.length()};
+  }
+
+  const int number_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  std::unique_ptr<SocketPair> peer_;
+  Reads reads_;
+};
+
+TEST_F(OwnOperations, ReadAFileWithTheNumberOfASocket) {
+  name_a_socket("socket");
+  EXPECT_EQ("socket", read_socket());
+  name_a_file();
+  EXPECT_EQ("56789", read_file(5, 5));
+}
+
+TEST_F(OwnOperations, ReadASocketWithTheNumberOfAFile) {
+  name_a_file();
+  EXPECT_EQ("2345", read_file(4, 2));
+  name_a_socket("socket");
+  EXPECT_EQ("socket", read_socket());
+  name_a_socket("other");
+  EXPECT_EQ("other", read_socket());
+}
+
+// ACE's own would wait for a thread that the bridge never starts.
+TEST_F(OwnOperations, AcceptIsRefused) {
+  static_cast<void>(bridge());  // only Baton's
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  ACE_POSIX_Asynch_Accept accept{&implementation()};
+  EXPECT_EQ(-1, accept.open(reads_.proxy(), listener, nullptr, ace()));
+  EXPECT_EQ(EINVAL, errno);
+  ::close(listener);
+}
+
+// It cannot connect at once, and would wait for the same thread.
+TEST_F(OwnOperations, ConnectEndsWithAnError) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  ASSERT_EQ(0, ::listen(listener, 0));
+  std::vector<int> others;
+  for (int i = 0; i < 3; ++i) {  // so many fill the listener
+    others.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    ::connect(others.back(), static_cast<const sockaddr*>(where.get_addr()),
+              static_cast<socklen_t>(where.get_size()));
+  }
+  ACE_POSIX_Asynch_Connect connect{&implementation()};
+  ASSERT_EQ(0, connect.open(reads_.proxy(), ACE_INVALID_HANDLE, nullptr, ace()));
+  const int answer =
+      connect.connect(ACE_INVALID_HANDLE, where, ACE_Addr::sap_any, 1, nullptr, 0, ACE_SIGRTMIN);
+  if (answer == 0) {
+    ASSERT_TRUE(drive([&] { return reads_.all == 1; }));
+    EXPECT_NE(0U, reads_.error);
+  }
+  for (const int each : others) ::close(each);
+  ::close(listener);
 }
 
 }  // namespace
