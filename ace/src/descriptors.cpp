@@ -32,8 +32,13 @@ OperationKind kind_of(Action action, HandleKind handle) noexcept {
   }
 }
 
+/// Sockets are called with MSG_DONTWAIT, which accept(2) does not have.
+bool mode_matters(HandleKind kind) noexcept {
+  return kind == HandleKind::pipe || kind == HandleKind::listener;
+}
+
 /// The access mode and O_NONBLOCK; -1: no such descriptor.
-int pipe_mode_of(int fildes) noexcept {
+int mode_of(int fildes) noexcept {
   const int flags = ::fcntl(fildes, F_GETFL);
   return flags != -1 ? flags & (O_ACCMODE | O_NONBLOCK) : -1;
 }
@@ -110,12 +115,12 @@ int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
   if (!handle) return errno_of(handle.error());
   descriptor.handle = *handle;
   descriptor.file = file;
-  if (kind == HandleKind::pipe) descriptor.pipe_mode = pipe_mode_of(start.fildes);
+  if (mode_matters(kind)) descriptor.mode = mode_of(start.fildes);
   return 0;
 }
 
-/// For a socket that was used for transfers and listens now, or the other way round, and for a pipe
-/// in another mode. It is the same file, so the starts that wait are still right, and this one
+/// For a socket that was used for transfers and listens now, or the other way round, and for a
+/// change of the mode. It is the same file, so the starts that wait are still right, and this one
 /// comes before them.
 int Descriptors::adopt_anew(Descriptor& descriptor, const Start& start) noexcept {
   if (descriptor.pending.load(std::memory_order_relaxed) != 0) return EINVAL;
@@ -136,8 +141,8 @@ int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept 
   if (listens != (start.action == Action::accept)) return adopt_anew(descriptor, start);
   // Baton reads the mode when it adopts a descriptor. The program may have changed it, or opened
   // the same FIFO anew.
-  if (kind == HandleKind::pipe && descriptor.pending.load(std::memory_order_relaxed) == 0 &&
-      pipe_mode_of(start.fildes) != descriptor.pipe_mode) {
+  if (mode_matters(kind) && descriptor.pending.load(std::memory_order_relaxed) == 0 &&
+      mode_of(start.fildes) != descriptor.mode) {
     return adopt_anew(descriptor, start);
   }
   return start_as(kind_of(start.action, kind), descriptor, start);

@@ -99,7 +99,7 @@ class Descriptors {
     Handle* handle = nullptr;
     native::OpenFile file;                   // of the handle, or of the starts that wait for one
     bool letting_go = false;                 // the earlier handle is being closed
-    int pipe_mode = 0;                       // of a pipe: its access mode and O_NONBLOCK
+    int mode = 0;                            // access mode and O_NONBLOCK, where these matter
     std::atomic<std::uint32_t> pending{0};   // started, and not delivered yet
     std::atomic<Request*> at_rest{nullptr};  // idle; the mutex is only for taking
     std::unique_ptr<std::deque<Waiting>> waiting;  // only where some wait, or have waited

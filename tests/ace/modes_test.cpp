@@ -1,6 +1,7 @@
-// Pipes whose blocking mode changes between two operations: by fcntl, or because the same FIFO is
-// opened anew under the same number. They never block the event loop.
+// Descriptors whose blocking mode changes between two operations: by fcntl, or because the same
+// FIFO is opened anew under the same number. They never block the event loop.
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,11 +16,15 @@
 namespace baton::ace::test {
 namespace {
 
-/// Counts its transfers and their bytes.
+/// Counts its operations and their bytes.
 class Transferred final : public ACE_Handler {
  public:
   void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override { took(result); }
   void handle_write_stream(const ACE_Asynch_Write_Stream::Result& result) override { took(result); }
+  void handle_accept(const ACE_Asynch_Accept::Result& result) override {
+    if (result.success() != 0) ::close(result.accept_handle());
+    count.add();
+  }
   Count count;
   std::atomic<std::size_t> bytes{0};
 
@@ -30,7 +35,19 @@ class Transferred final : public ACE_Handler {
   }
 };
 
-class Pipes : public AceTest {
+class Modes : public AceTest {
+ protected:
+  /// The event loop goes on.
+  void expect_that_nothing_waits() {
+    Count posted;
+    ASSERT_EQ(
+        0, implementation().post_completion(new PostedCall(transferred_, [&] { posted.add(); })));
+    EXPECT_TRUE(posted.reaches(1));
+  }
+  Transferred transferred_;
+};
+
+class Pipes : public Modes {
  protected:
   /// More than a pipe holds.
   static constexpr std::size_t many = 200'000;
@@ -65,14 +82,6 @@ class Pipes : public AceTest {
     char got = 0;
     ASSERT_EQ(1, ::read(other_end_, &got, 1));
   }
-  /// Until this has returned, no byte is read.
-  void expect_that_nothing_waits(Count& started) {
-    EXPECT_TRUE(started.reaches(1));
-    Count posted;
-    ASSERT_EQ(
-        0, implementation().post_completion(new PostedCall(transferred_, [&] { posted.add(); })));
-    EXPECT_TRUE(posted.reaches(1));
-  }
   void write_many() {
     ACE_Asynch_Write_Stream writer;
     ASSERT_EQ(0, writer.open(transferred_, number_, nullptr, ace()));
@@ -83,7 +92,9 @@ class Pipes : public AceTest {
       EXPECT_EQ(0, writer.write(block, many));
       started.add();
     }};
-    expect_that_nothing_waits(started);
+    // Neither the start nor the event loop waits for a byte to be read.
+    EXPECT_TRUE(started.reaches(1));
+    expect_that_nothing_waits();
     std::vector<char> got(many);
     for (std::size_t all = 0; all < many;) {
       const ssize_t now = ::read(other_end_, got.data(), many - all);
@@ -99,7 +110,6 @@ class Pipes : public AceTest {
   std::string folder_ = std::filesystem::temp_directory_path() / "baton-ace-XXXXXX";
   std::string fifo_;
   int other_end_ = -1;
-  Transferred transferred_;
 };
 
 TEST_F(Pipes, AFifoIsOpenedAnewInBlockingMode) {
@@ -129,6 +139,36 @@ TEST_F(Pipes, AreMadeBlockingBetweenTwoWrites) {
   write_some();
   ASSERT_EQ(0, ::fcntl(number_, F_SETFL, 0));
   write_many();
+}
+
+TEST_F(Modes, AListenerIsMadeBlockingBetweenTwoAccepts) {
+  run(1);
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  ASSERT_EQ(0, ::fcntl(listener, F_SETFL, O_NONBLOCK));
+  std::vector<int> clients;
+  const auto call = [&] {
+    clients.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(0, ::connect(clients.back(), static_cast<const sockaddr*>(where.get_addr()),
+                           static_cast<socklen_t>(where.get_size())));
+  };
+  ACE_Asynch_Accept accept;
+  ACE_Message_Block blocks[3]{ACE_Message_Block{300}, ACE_Message_Block{300},
+                              ACE_Message_Block{300}};
+  ASSERT_EQ(0, accept.open(transferred_, listener, nullptr, ace()));
+  ASSERT_EQ(0, accept.accept(blocks[0], 0));
+  call();
+  ASSERT_TRUE(transferred_.count.reaches(1));
+  ASSERT_EQ(0, ::fcntl(listener, F_SETFL, 0));
+  // One connection for two accepts: the second one waits.
+  for (const int i : {1, 2}) ASSERT_EQ(0, accept.accept(blocks[i], 0));
+  call();
+  EXPECT_TRUE(transferred_.count.reaches(2));
+  expect_that_nothing_waits();
+  call();
+  EXPECT_TRUE(transferred_.count.reaches(3));
+  for (const int each : clients) ::close(each);
+  end();
 }
 
 }  // namespace
