@@ -45,6 +45,17 @@ bool shows_completions(const baton::Proactor& native) noexcept {
   return native.config().processors.front().mode != Mode::dedicated;
 }
 
+/// Baton's own call throws these two.
+bool is_refusal(std::error_code code) noexcept {
+  return code == errc::wrong_thread || code == errc::after_fork;
+}
+
+/// How many handlers of Baton's own objects may run before a call looks at its time. A call without
+/// time runs what is due, and so more of them.
+std::size_t others_max(Deadline deadline) noexcept {
+  return deadline == Deadline::immediately() ? 1'024 : 1;
+}
+
 int errno_of(errc code) noexcept {
   switch (code) {
     case errc::limit_reached:
@@ -83,13 +94,13 @@ int errno_of(std::error_code error) noexcept {
 
 constinit thread_local Bridge::Call* Bridge::current_call = nullptr;
 
-Bridge::Bridge(Config config, const Options& options)
+Bridge::Bridge(Config config, const Options& options, const ACE_Handler& wake_ups)
     : options_(options),
       process_(::getpid()),
       native_(std::make_unique<baton::Proactor>(for_ace(std::move(config)))),
       descriptor_(shows_completions(*native_) ? native_->descriptor() : ACE_INVALID_HANDLE),
       descriptors_(*this, options.lazy),
-      posted_(*this, native_->lanes()) {
+      posted_(*this, native_->lanes(), wake_ups) {
   expect_end(false);
 }
 
@@ -160,12 +171,13 @@ int Bridge::close() noexcept {
   closed_.store(true);
   if (ace_ends()) return 0;  // no thread is woken, because it would return to what ACE frees next
   if (entries_of_this_thread() > 0) {
-    native_->stop();
+    if (native_ != nullptr) native_->stop();  // else this is a handler that close() itself calls
     return 0;
   }
   for (Attached* each = attachments; each != nullptr; each = each->outer_) {
     if (each->bridge_.get() == this) each->end();
   }
+  std::shared_ptr<Bridge> survivor;  // the last to go, if a handler deletes the proactor
   const std::lock_guard guard{closing_};
   if (native_ == nullptr) return 0;
   const bool child = ::getpid() != process_;  // of a fork: the other threads are not in it
@@ -173,7 +185,10 @@ int Bridge::close() noexcept {
     native_->stop();
     if (!wait_for_others()) return 0;
   }
-  // The remaining handlers run in this thread, and still find native_ set.
+  // The remaining handlers run in this thread, and still find native_ set. They are in a call of
+  // their own, because this thread may be in a handler of another proactor.
+  Call call{this, current_call, &survivor};
+  const Current current{call};
   delete native_.get();
   static_cast<void>(native_.release());
   if (!child) descriptors_.end_waiting();
@@ -184,16 +199,20 @@ int Bridge::close() noexcept {
 // -- driving --------------------------------------------------------------------------------------
 
 [[gnu::always_inline]] inline int Bridge::turn(Call& call, Deadline deadline) {
+  std::size_t others = 0;  // handlers of Baton's own objects
   for (;;) {
-    const std::size_t handlers_max = posted_.empty() ? options_.batch : 1;
+    std::size_t handlers_max = options_.batch;
+    if (!posted_.empty()) {
+      posted_.resume();
+      handlers_max = 1;
+    }
+    const std::size_t own_before = call.own;
     std::size_t ran = 0;
     try {
       ran = native_->handle_events(deadline, handlers_max);
-    } catch (const std::bad_alloc&) {
-      if (call.in_handler) throw;
-      if (call.dispatched == 0) return errno = ENOMEM, -1;
     } catch (const std::system_error& refused) {
-      if (call.in_handler) throw;
+      // Every other exception is one of a handler.
+      if (call.in_handler || !is_refusal(refused.code())) throw;
       if (call.dispatched == 0) return errno = errno_of(refused.code()), -1;
     }
     if (call.dispatched > 0) return 1;
@@ -201,8 +220,11 @@ int Bridge::close() noexcept {
       errno = ESHUTDOWN;
       return -1;
     }
-    // The bridge's own handlers do not count as events.
-    if (ran == 0 && !deadline.is_never() && native_->now() >= deadline) return 0;
+    // The bridge's own handlers do not count as events: what they begin may be complete already.
+    // Those of Baton's own objects may follow each other for ever.
+    others += ran - (call.own - own_before);
+    const bool enough = ran == 0 || others >= others_max(deadline);
+    if (enough && !deadline.is_never() && native_->now() >= deadline) return 0;
   }
 }
 
@@ -217,13 +239,10 @@ int Bridge::handle_events(Deadline deadline) {
     }
     std::shared_ptr<Bridge> bridge;
   } survivor;
-  const Entry entry{*this};
+  const Entry entry{*this, call_weight};
   if (!entry) return -1;
   Call call{this, current_call, &survivor.bridge};
-  struct Current {
-    explicit Current(Call& now) noexcept { current_call = &now; }
-    ~Current() { current_call = current_call->outer; }
-  } const current{call};
+  const Current current{call};
   const int answer = turn(call, deadline);
   if (closed_.load(std::memory_order_relaxed) && ace_ends()) [[unlikely]]
     rest_until_the_end();

@@ -26,7 +26,8 @@ namespace baton::ace {
 
 class Bridge {
  public:
-  Bridge(Config config, const Options& options);
+  /// `wake_ups`: the handler of the results that wake threads in handle_events.
+  Bridge(Config config, const Options& options, const ACE_Handler& wake_ups);
   ~Bridge();
   Bridge(const Bridge&) = delete;
   Bridge& operator=(const Bridge&) = delete;
@@ -35,27 +36,31 @@ class Bridge {
   /// closed already, and then errno is ESHUTDOWN.
   class Entry {
    public:
-    explicit Entry(Bridge& bridge) noexcept : bridge_(bridge) {
+    explicit Entry(Bridge& bridge, std::uint32_t weight = 1) noexcept
+        : bridge_(bridge), weight_(weight) {
       // seq_cst, both here and in close(): either the closing thread sees the entry and waits, or
       // this thread sees that the bridge is closed.
-      bridge_.entries_.fetch_add(1);
+      bridge_.entries_.fetch_add(weight_);
       open_ = !bridge_.closed_.load();
       if (!open_) errno = ESHUTDOWN;
     }
     // The last access to the bridge: a thread that waits in close() may delete it right after.
-    ~Entry() { bridge_.entries_.fetch_sub(1); }
+    ~Entry() { bridge_.entries_.fetch_sub(weight_); }
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
     explicit operator bool() const noexcept { return open_; }
 
    private:
     Bridge& bridge_;
+    const std::uint32_t weight_;
     bool open_;
   };
 
   /// As ACE_Proactor_Impl::handle_events.
   int handle_events(Deadline deadline);
   int close() noexcept;
+  /// A thread is in handle_events. seq_cst: see Posted::got.
+  [[nodiscard]] bool has_callers() const noexcept { return entries_.load() >= call_weight; }
   [[nodiscard]] bool is_closed() const noexcept { return closed_.load(std::memory_order_acquire); }
 
   /// 0 or an errno.
@@ -112,16 +117,29 @@ class Bridge {
     return is_closed() ? ACE_INVALID_HANDLE : descriptor_;  // the number may be in use again
   }
 
-  /// The progress of one call of handle_events; null in threads that are in none.
+  /// The progress of one call of handle_events, or of the end of close(); null in threads that are
+  /// in none.
   struct Call {
     Bridge* bridge;
     Call* outer;
     std::shared_ptr<Bridge>* survivor;
     std::size_t dispatched = 0;
+    std::size_t own = 0;  // handlers of the bridge itself
     bool posted = false;
     bool in_handler = false;  // a handler of the program; stays true if it throws
   };
+  class Current {
+   public:
+    explicit Current(Call& now) noexcept { current_call = &now; }
+    ~Current() { current_call = current_call->outer; }
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+  };
   [[nodiscard]] static Call* current() noexcept { return current_call; }
+  /// Each handler of the bridge itself says that it is one.
+  void count_own() noexcept {
+    if (current_call != nullptr && current_call->bridge == this) ++current_call->own;
+  }
   /// Called when the proactor is gone. If this thread is in one of its handlers, the bridge lives
   /// until that call has ended. If the program ends while other threads are in its handlers, the
   /// bridge lives as long as the program.
@@ -155,6 +173,9 @@ class Bridge {
   static void dispatch_what(Bridge& bridge, void* what, Outcome outcome) {
     bridge.dispatch(*static_cast<Result*>(what), outcome);
   }
+
+  /// In entries_, calls of handle_events are counted in the upper half.
+  static constexpr std::uint32_t call_weight = 0x1'0000;
 
   // initial-exec: read for every completion, so not worth a call into the dynamic linker.
   [[gnu::tls_model("initial-exec")]] static constinit thread_local Call* current_call;
@@ -190,9 +211,9 @@ template <class Result>
 
 template <class Result>
 [[gnu::always_inline]] inline void Bridge::dispatch(Result& result, Outcome outcome) {
-  // The handler was deleted, perhaps with its message block. Nothing was moved, so the block need
-  // not be touched.
-  if (outcome.bytes == 0 && handler_is_gone(result)) [[unlikely]] {
+  // The handler was deleted, perhaps with its message block, which the complete() of ACE's own
+  // classes touches. Nothing was moved, so the block need not be touched.
+  if (outcome.bytes == 0 && handler_is_gone(result) && !is_of_the_program(result)) [[unlikely]] {
     if (current_call != nullptr) ++current_call->dispatched;
     delete &result;
     return;

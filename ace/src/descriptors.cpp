@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <exception>
 #include <new>
@@ -29,6 +30,17 @@ OperationKind kind_of(Action action, HandleKind handle) noexcept {
     default:
       return in ? OperationKind::read_stream : OperationKind::write_stream;
   }
+}
+
+/// Sockets are called with MSG_DONTWAIT, which accept(2) does not have.
+bool mode_matters(HandleKind kind) noexcept {
+  return kind == HandleKind::pipe || kind == HandleKind::listener;
+}
+
+/// The access mode and O_NONBLOCK; -1: no such descriptor.
+int mode_of(int fildes) noexcept {
+  const int flags = ::fcntl(fildes, F_GETFL);
+  return flags != -1 ? flags & (O_ACCMODE | O_NONBLOCK) : -1;
 }
 
 }  // namespace
@@ -81,7 +93,10 @@ int Descriptors::start_lazily(Descriptor& descriptor, const Start& start) noexce
     if (const int error = adopt(descriptor, start)) return error;
   }
   if (const int error = wait_in_line(descriptor, start)) return error;
-  const std::error_code error = native_.post([this, &descriptor] { begin_next(descriptor); });
+  const std::error_code error = native_.post([this, &descriptor] {
+    bridge_.count_own();
+    begin_next(descriptor);
+  });
   if (error) descriptor.waiting->pop_back();
   return errno_of(error);
 }
@@ -100,14 +115,21 @@ int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
   if (!handle) return errno_of(handle.error());
   descriptor.handle = *handle;
   descriptor.file = file;
+  if (mode_matters(kind)) descriptor.mode = mode_of(start.fildes);
   return 0;
 }
 
-/// For a socket that was used for transfers and listens now, or the other way round.
+/// For a socket that was used for transfers and listens now, or the other way round, and for a
+/// change of the mode. It is the same file, so the starts that wait are still right, and this one
+/// comes before them.
 int Descriptors::adopt_anew(Descriptor& descriptor, const Start& start) noexcept {
   if (descriptor.pending.load(std::memory_order_relaxed) != 0) return EINVAL;
-  let_go(descriptor);
-  return descriptor.letting_go ? wait_in_line(descriptor, start) : EINVAL;
+  close_handle(descriptor);
+  if (!descriptor.letting_go) return EINVAL;
+  if (const int error = wait_in_line(descriptor, start)) return error;
+  std::deque<Waiting>& line = *descriptor.waiting;
+  std::rotate(line.begin(), line.end() - 1, line.end());
+  return 0;
 }
 
 int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept {
@@ -117,6 +139,12 @@ int Descriptors::start_now(Descriptor& descriptor, const Start& start) noexcept 
   const HandleKind kind = descriptor.handle->kind();
   const bool listens = kind == HandleKind::listener;
   if (listens != (start.action == Action::accept)) return adopt_anew(descriptor, start);
+  // Baton reads the mode when it adopts a descriptor. The program may have changed it, or opened
+  // the same FIFO anew.
+  if (mode_matters(kind) && descriptor.pending.load(std::memory_order_relaxed) == 0 &&
+      mode_of(start.fildes) != descriptor.mode) {
+    return adopt_anew(descriptor, start);
+  }
   return start_as(kind_of(start.action, kind), descriptor, start);
 }
 
@@ -198,7 +226,11 @@ void Descriptors::end_waiting() noexcept {
           for (Waiting& one : *descriptor.waiting) one.cancelled = true;
         }
       }
-      begin_all(descriptor);
+      try {
+        begin_all(descriptor);
+      } catch (...) {
+        // Dropped, like every exception of a handler at the end of a proactor.
+      }
     }
   }
 }
@@ -253,7 +285,11 @@ void Descriptors::let_go(Descriptor& descriptor) noexcept {
     // They were for the earlier file.
     for (Waiting& each : *descriptor.waiting) each.cancelled = true;
   }
-  if (descriptor.handle == nullptr) return;
+  if (descriptor.handle != nullptr) close_handle(descriptor);
+}
+
+/// Starts wait until the engine has detached it.
+void Descriptors::close_handle(Descriptor& descriptor) noexcept {
   descriptor.plain = false;
   Handle& handle = *std::exchange(descriptor.handle, nullptr);
   // The close is queued behind starts that have not reached the lane yet; a cancel overtakes them.
@@ -262,6 +298,7 @@ void Descriptors::let_go(Descriptor& descriptor) noexcept {
   if (closing == nullptr) return native_.close_detached(handle);
   closing->prepare(OperationKind::close, &handle, Operation::cached);
   closing->emplace_handler([this, &descriptor](Operation&) {
+    bridge_.count_own();
     {
       const std::lock_guard guard{descriptor.mutex};
       descriptor.letting_go = false;

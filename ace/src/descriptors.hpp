@@ -99,6 +99,7 @@ class Descriptors {
     Handle* handle = nullptr;
     native::OpenFile file;                   // of the handle, or of the starts that wait for one
     bool letting_go = false;                 // the earlier handle is being closed
+    int mode = 0;                            // access mode and O_NONBLOCK, where these matter
     std::atomic<std::uint32_t> pending{0};   // started, and not delivered yet
     std::atomic<Request*> at_rest{nullptr};  // idle; the mutex is only for taking
     std::unique_ptr<std::deque<Waiting>> waiting;  // only where some wait, or have waited
@@ -138,6 +139,7 @@ class Descriptors {
   Request* make(Descriptor& descriptor) noexcept;
   int wait_in_line(Descriptor& descriptor, const Start& start) noexcept;
   void let_go(Descriptor& descriptor) noexcept;
+  void close_handle(Descriptor& descriptor) noexcept;
   static bool must_wait(const Descriptor& descriptor) noexcept;
   int ask_for_end(Descriptor& descriptor) noexcept;
   // REQUIRES for these: it is not held.

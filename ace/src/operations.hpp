@@ -80,14 +80,29 @@ class WriteStream final : public Streaming<ACE_POSIX_Asynch_Write_Stream> {
 // drops the high half. (u_long is 64 bits wide on every system that the bridge is built for.)
 static_assert(sizeof(u_long) == 8);
 
+/// Starts the transfer of a result that a factory has made. 0, or -1 and errno, and then the result
+/// is deleted.
+inline int start_transfer(Bridge& bridge, ACE_POSIX_Asynch_Result* made, Action action) noexcept {
+  std::unique_ptr<ACE_POSIX_Asynch_Result> result{made};
+  if (!result) return errno = ENOMEM, -1;
+  if (const int error = bridge.transfer(*result, action)) return errno = error, -1;
+  static_cast<void>(result.release());
+  return 0;
+}
+
 class ReadFile final : public Opening<ACE_POSIX_Asynch_Read_File> {
  public:
   using Opening::Opening;
   int read(ACE_Message_Block& block, std::size_t bytes, u_long offset, u_long offset_high,
            const void* act, int priority, int signal_number) override {
-    if (room_of(block) == 0) return errno = ENOSPC, -1;
-    return ACE_POSIX_Asynch_Read_File::read(block, bytes, offset + (offset_high << 32), 0, act,
-                                            priority, signal_number);
+    bytes = std::min(bytes, room_of(block));
+    if (bytes == 0) return errno = ENOSPC, -1;
+    return start_transfer(
+        *bridge_,
+        posix_part(posix_proactor()->create_asynch_read_file_result(
+            handler_proxy_, handle_, block, bytes, act, offset + (offset_high << 32), 0,
+            ACE_INVALID_HANDLE, priority, signal_number)),
+        Action::read);
   }
 };
 
@@ -96,9 +111,14 @@ class WriteFile final : public Opening<ACE_POSIX_Asynch_Write_File> {
   using Opening::Opening;
   int write(ACE_Message_Block& block, std::size_t bytes, u_long offset, u_long offset_high,
             const void* act, int priority, int signal_number) override {
-    if (length_of(block) == 0) return errno = EINVAL, -1;
-    return ACE_POSIX_Asynch_Write_File::write(block, bytes, offset + (offset_high << 32), 0, act,
-                                              priority, signal_number);
+    bytes = std::min(bytes, length_of(block));
+    if (bytes == 0) return errno = EINVAL, -1;
+    return start_transfer(
+        *bridge_,
+        posix_part(posix_proactor()->create_asynch_write_file_result(
+            handler_proxy_, handle_, block, bytes, act, offset + (offset_high << 32), 0,
+            ACE_INVALID_HANDLE, priority, signal_number)),
+        Action::write);
   }
 };
 

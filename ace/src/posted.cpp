@@ -1,15 +1,22 @@
 #include "posted.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <new>
+#include <thread>
 
 #include "bridge.hpp"
 #include "ending.hpp"
+#include "results.hpp"
 
 namespace baton::ace {
 
-Posted::Posted(Bridge& bridge, std::uint32_t lanes)
-    : bridge_(bridge), lanes_(lanes), tokens_(std::make_unique<Token[]>(lanes)) {
+Posted::Posted(Bridge& bridge, std::uint32_t lanes, const ACE_Handler& wake_ups)
+    : bridge_(bridge),
+      wake_ups_(wake_ups),
+      lanes_(lanes),
+      tokens_(std::make_unique<Token[]>(lanes)) {
   for (std::uint32_t lane = 0; lane < lanes_; ++lane) {
     Token& token = tokens_[lane];
     token.posted = this;
@@ -51,22 +58,55 @@ int Posted::push(ACE_POSIX_Asynch_Result& result) noexcept {
 }
 
 void Posted::got(Token& token) {
+  bridge_.count_own();
   ACE_POSIX_Asynch_Result* result = nullptr;
+  bool pauses = false;
   {
     const std::lock_guard guard{mutex_};
     token.out = false;
     if (results_.empty() || bridge_.is_closed()) return;
     Bridge::Call* const call = Bridge::current();
-    if (call != nullptr && !call->posted) {
+    if (call == nullptr || call->bridge != &bridge_) {
+      result = take_for_baton();
+      if (result == nullptr) {  // all that is left are wake-ups
+        // seq_cst, with the count of results before it: either this thread sees the one that enters
+        // handle_events, or that thread sees results and calls resume().
+        if (!bridge_.has_callers()) return;
+        pauses = true;
+      }
+    } else if (!call->posted) {
       call->posted = true;
-      result = results_.front();
-      results_.pop_front();
-      count_.store(results_.size(), std::memory_order_relaxed);
+      result = take(results_.begin());
     }
     // A refusal means that the proactor stops; clear() then deletes the remaining results.
     if (!results_.empty()) static_cast<void>(send(token));
   }
+  // Meanwhile a thread in handle_events takes the place of this one.
+  if (pauses) std::this_thread::sleep_for(std::chrono::milliseconds{1});
   if (result != nullptr) bridge_.dispatch_posted(*result);
+}
+
+/// REQUIRES, here and below: the mutex is held.
+ACE_POSIX_Asynch_Result* Posted::take(std::deque<ACE_POSIX_Asynch_Result*>::iterator place) {
+  ACE_POSIX_Asynch_Result* const result = *place;
+  results_.erase(place);
+  count_.store(results_.size());
+  return result;
+}
+
+/// The first that is no wake-up, or null.
+ACE_POSIX_Asynch_Result* Posted::take_for_baton() {
+  const auto place = std::ranges::find_if(
+      results_, [this](ACE_POSIX_Asynch_Result* each) { return handler_of(*each) != &wake_ups_; });
+  if (place != results_.end()) return take(place);
+  count_.store(results_.size());
+  return nullptr;
+}
+
+void Posted::resume() noexcept {
+  const std::lock_guard guard{mutex_};
+  if (results_.empty()) return;
+  for (std::uint32_t lane = 0; lane < lanes_; ++lane) static_cast<void>(send(tokens_[lane]));
 }
 
 void Posted::clear() noexcept {

@@ -5,6 +5,10 @@
 // of its own, because a lane may have no thread. A thread that gets a token takes one result, posts
 // the token again for the next one, and runs its own result. A thread that gets a token twice in
 // one call gives it back, for another thread or for its own next call.
+//
+// A thread in the loop of Baton's own proactor (native().run()) takes every result except the
+// wake-ups, which are for threads in handle_events. If there is none, it keeps its token, and the
+// next call of handle_events posts it again.
 #pragma once
 
 #include <ace/POSIX_Proactor.h>
@@ -24,7 +28,7 @@ class Bridge;
 
 class Posted {
  public:
-  Posted(Bridge& bridge, std::uint32_t lanes);
+  Posted(Bridge& bridge, std::uint32_t lanes, const ACE_Handler& wake_ups);
   ~Posted() { clear(); }
   Posted(const Posted&) = delete;
   Posted& operator=(const Posted&) = delete;
@@ -32,8 +36,10 @@ class Posted {
   /// 0 or an errno.
   int push(ACE_POSIX_Asynch_Result& result) noexcept;
   [[nodiscard]] bool empty() const noexcept {
-    return count_.load(std::memory_order_relaxed) == 0;  // a hint
+    return count_.load() == 0;  // a hint; seq_cst: see got()
   }
+  /// Posts the tokens that threads in Baton's own loop have kept.
+  void resume() noexcept;
   /// Deletes the results that no thread has taken.
   void clear() noexcept;
 
@@ -46,9 +52,12 @@ class Posted {
   };
 
   void got(Token& token);
+  ACE_POSIX_Asynch_Result* take(std::deque<ACE_POSIX_Asynch_Result*>::iterator place);
+  ACE_POSIX_Asynch_Result* take_for_baton();
   std::error_code send(Token& token) noexcept;
 
   Bridge& bridge_;
+  const ACE_Handler& wake_ups_;  // compared only; it may be gone
   const std::uint32_t lanes_;
   const std::unique_ptr<Token[]> tokens_;
   std::mutex mutex_;

@@ -30,6 +30,18 @@ Deadline deadline_of(const ACE_Time_Value& wait_time) noexcept {
                          std::chrono::microseconds{wait_time.usec()});
 }
 
+/// ACE's own accepts and connects, made by a program without the factories, register with the
+/// reactor of this task. Its thread is never started here, so they would never complete. With room
+/// for no handle the reactor refuses them. It has no descriptors either.
+struct UnusedTask : ACE_Asynch_Pseudo_Task {
+  static void close(ACE_Asynch_Pseudo_Task& task) {
+    ACE_Select_Reactor& reactor = task.*&UnusedTask::select_reactor_;
+    constexpr bool without_pipe = true;
+    reactor.close();
+    reactor.open(0, false, nullptr, nullptr, without_pipe);
+  }
+};
+
 /// An operation object, or null and ENOMEM.
 template <class Operation>
 Operation* make(Proactor* proactor, const std::shared_ptr<Bridge>& bridge) noexcept {
@@ -46,7 +58,9 @@ Operation* make(Proactor* proactor, const std::shared_ptr<Bridge>& bridge) noexc
 Proactor::Proactor() : Proactor(Config::from_environment(), options_or_throw()) {}
 
 Proactor::Proactor(Config config, const Options& options)
-    : bridge_(std::make_shared<Bridge>(std::move(config), options)) {}
+    : bridge_(std::make_shared<Bridge>(std::move(config), options, wakeup_handler_)) {
+  UnusedTask::close(get_asynch_pseudo_task());
+}
 
 Proactor::~Proactor() {
   bridge_->close();
@@ -71,7 +85,14 @@ int Proactor::handle_events(ACE_Time_Value& wait_time) {
 
 int Proactor::start_aio(ACE_POSIX_Asynch_Result* result, Opcode opcode) {
   const Action action = opcode == ACE_OPCODE_READ ? Action::read : Action::write;
-  const int error = result == nullptr ? bridge_->room() : bridge_->transfer(*result, action);
+  int error = 0;
+  if (result == nullptr) {
+    error = bridge_->room();
+  } else {
+    // The program's own results and ACE's own operations have told nothing when they were opened.
+    error = bridge_->opened(result->aio_fildes);
+    if (error == 0) error = bridge_->transfer(*result, action);
+  }
   return error == 0 ? 0 : (errno = error, -1);
 }
 

@@ -3,6 +3,7 @@
 #include <ace/Addr.h>
 
 #include <cstring>
+#include <typeinfo>
 
 #if defined(__SANITIZE_ADDRESS__)
 #define BATON_ACE_ASAN 1
@@ -36,6 +37,11 @@ struct ReadDatagramResult : ACE_POSIX_Asynch_Read_Dgram_Result {
   static constexpr auto address = &ReadDatagramResult::remote_address_;
   static constexpr auto size = &ReadDatagramResult::addr_len_;
 };
+
+template <class... Classes>
+bool is_one_of(const std::type_info& type) noexcept {
+  return ((type == typeid(Classes)) || ...);
+}
 
 /// libACE, which is built without ThreadSanitizer, counts the references of a proxy by atomic
 /// instructions. ThreadSanitizer does not see these, and reports the end of the last reference as a
@@ -81,9 +87,20 @@ void ResultMemory::free_or_begin(void* memory) noexcept {
 
 // -- what ACE keeps to itself ---------------------------------------------------------------------
 
-bool handler_is_gone(ACE_POSIX_Asynch_Result& result) noexcept {
+ACE_Handler* handler_of(ACE_POSIX_Asynch_Result& result) noexcept {
   const ReadsCountedByAce reads;
-  return (result.*AnyResult::proxy).get()->handler() == nullptr;
+  ACE_Handler::Proxy* const proxy = (result.*AnyResult::proxy).get();
+  return proxy != nullptr ? proxy->handler() : nullptr;
+}
+
+bool is_of_the_program(const ACE_POSIX_Asynch_Result& result) noexcept {
+  return !is_one_of<StreamResult<ACE_POSIX_Asynch_Read_Stream_Result>,
+                    StreamResult<ACE_POSIX_Asynch_Write_Stream_Result>,
+                    ACE_POSIX_Asynch_Read_Stream_Result, ACE_POSIX_Asynch_Write_Stream_Result,
+                    ACE_POSIX_Asynch_Read_File_Result, ACE_POSIX_Asynch_Write_File_Result,
+                    ACE_POSIX_Asynch_Read_Dgram_Result, ACE_POSIX_Asynch_Write_Dgram_Result,
+                    ACE_POSIX_Asynch_Accept_Result, ACE_POSIX_Asynch_Connect_Result,
+                    ACE_POSIX_Asynch_Transmit_File_Result>(typeid(result));
 }
 
 bool has_sender(ACE_POSIX_Asynch_Read_Dgram_Result& result) noexcept {

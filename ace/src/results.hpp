@@ -86,8 +86,14 @@ inline std::size_t length_of(const ACE_Message_Block& block) noexcept {
   return block.rd_ptr() < block.wr_ptr() ? block.length() : 0;
 }
 
-/// The handler of a result was deleted.
-bool handler_is_gone(ACE_POSIX_Asynch_Result& result) noexcept;
+/// Null: the handler was deleted, or the result never had one.
+ACE_Handler* handler_of(ACE_POSIX_Asynch_Result& result) noexcept;
+inline bool handler_is_gone(ACE_POSIX_Asynch_Result& result) noexcept {
+  return handler_of(result) == nullptr;
+}
+
+/// The result is of a class of the program's, which decides in complete() what to do.
+bool is_of_the_program(const ACE_POSIX_Asynch_Result& result) noexcept;
 
 /// False: ACE had no memory for the address of the sender, and completing the result would crash.
 bool has_sender(ACE_POSIX_Asynch_Read_Dgram_Result& result) noexcept;

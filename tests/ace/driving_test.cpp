@@ -1,6 +1,7 @@
 // Driving: the results of handle_events, posted results, timers, wake-ups and the end of the event
 // loop.
 #include <ace/Countdown_Time.h>
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -334,6 +335,46 @@ TEST(Lazy, WaitingStartsTakeNothingFromTheNextFile) {
   EXPECT_EQ(1U, other.length());
   ASSERT_TRUE(before.reach(proactor, 1));
   EXPECT_EQ(static_cast<u_long>(ECANCELED), before.errors[0]);
+}
+
+/// Counts its accepts, and closes the connections.
+class Accepts final : public ACE_Handler {
+ public:
+  void handle_accept(const ACE_Asynch_Accept::Result& result) override {
+    errors.push_back(result.error());
+    if (result.success() != 0) ::close(result.accept_handle());
+  }
+  std::vector<u_long> errors;
+};
+
+// A socket that had an operation before it listened. Its accepts wait until it is adopted anew.
+TEST_F(Driving, AcceptsOnASocketThatHadAnOperationBeforeAllWait) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Errors reads;
+  ACE_Asynch_Read_Stream reader;
+  ACE_Message_Block block(10);
+  ASSERT_EQ(0, reader.open(reads, listener, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block, 10));
+  ASSERT_TRUE(drive([&] { return reads.errors.size() == 1; }));
+  ASSERT_EQ(0, ::listen(listener, 5));
+  sockaddr_in address{};
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(0, ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  Accepts accepts;
+  ACE_Asynch_Accept accept;
+  ACE_Message_Block blocks[3]{ACE_Message_Block{300}, ACE_Message_Block{300},
+                              ACE_Message_Block{300}};
+  ASSERT_EQ(0, accept.open(accepts, listener, nullptr, ace()));
+  for (ACE_Message_Block& each : blocks) ASSERT_EQ(0, accept.accept(each, 0));
+  std::vector<int> clients;
+  for (std::size_t i = 1; i <= 3; ++i) {
+    clients.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(0, ::connect(clients.back(), reinterpret_cast<sockaddr*>(&address), size));
+    ASSERT_TRUE(drive([&] { return accepts.errors.size() >= i; }));
+  }
+  EXPECT_EQ(std::vector<u_long>(3, 0), accepts.errors);
+  for (const int each : clients) ::close(each);
 }
 
 // -- timers ---------------------------------------------------------------------------------------

@@ -517,7 +517,8 @@ INSTANTIATE_TEST_SUITE_P(Programs, Faults, testing::ValuesIn(scenarios),
 // -- the bridge itself ----------------------------------------------------------------------------
 
 TEST(Opening, EachAllocationThatFailsIsAnException) {
-  const auto try_once = [](std::size_t nth, long& left) {
+  const ACE_Handler handler;
+  const auto try_once = [&handler](std::size_t nth, long& left) {
     bool opened = false;
     const long before = faults::alive();
     bool hit = false;
@@ -526,7 +527,7 @@ TEST(Opening, EachAllocationThatFailsIsAnException) {
       try {
         // Not the whole object: the constructor of ACE_POSIX_Proactor leaks when an allocation
         // fails.
-        const Bridge bridge{Config::from_environment(), Options{}};
+        const Bridge bridge{Config::from_environment(), Options{}, handler};
         opened = true;
       } catch (const std::bad_alloc&) {
       } catch (const std::system_error&) {  // its text names the memory

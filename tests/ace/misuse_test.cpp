@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <stdexcept>
+#include <system_error>
 
 #include "support.hpp"
 
@@ -36,17 +37,6 @@ class Calls final : public ACE_Handler {
   }
   std::function<void()> function;
   std::vector<u_long> errors;
-};
-
-class PostedCall final : public ACE_POSIX_Asynch_Result {
- public:
-  PostedCall(ACE_Handler& handler, std::function<void()> function)
-      : ACE_POSIX_Asynch_Result(handler.proxy(), nullptr, ACE_INVALID_HANDLE, 0, 0, 0, 0),
-        function_(std::move(function)) {}
-  void complete(std::size_t, int, const void*, u_long) override { function_(); }
-
- private:
-  std::function<void()> function_;
 };
 
 class Misuse : public AceTest {
@@ -104,6 +94,27 @@ TEST_F(Misuse, LackOfMemoryInAHandlerIsItsOwnException) {
   ASSERT_EQ(0, post([] { throw std::bad_alloc(); }));
   ACE_Time_Value wait{patience.count()};
   EXPECT_THROW(ace()->handle_events(wait), std::bad_alloc);
+}
+
+// The end of the other proactor completes the read, in the same thread.
+TEST_F(Misuse, ExceptionAfterTheCloseOfAnotherProactorReachesTheCaller) {
+  for (const bool with_traffic : {false, true}) {
+    Proactor other{Config::from_environment(), Options::from_environment().value()};
+    const std::unique_ptr<ACE_Asynch_Read_Stream_Impl> reader{other.create_asynch_read_stream()};
+    ASSERT_EQ(0, reader->open(calls_.proxy(), pair_.first, nullptr, nullptr));
+    if (with_traffic) {
+      ASSERT_EQ(0, reader->read(block_, 1, nullptr, 0, 0));
+    }
+    calls_.errors.clear();
+    ASSERT_EQ(0, post([&] {
+                EXPECT_EQ(0, other.close());
+                // As Baton itself throws it.
+                throw std::system_error(make_error_code(errc::wrong_thread));
+              }));
+    ACE_Time_Value wait{patience.count()};
+    EXPECT_THROW(ace()->handle_events(wait), std::system_error);
+    EXPECT_EQ(with_traffic ? 1U : 0U, calls_.errors.size());
+  }
 }
 
 // Some of these wait behind a cancel or for the end of an earlier file. They end together.
@@ -182,6 +193,27 @@ TEST_F(Misuse, HandlerClosesItsProactor) {
   EXPECT_EQ(-1, ace()->handle_events(wait));
   EXPECT_EQ(ESHUTDOWN, errno);
   destroy();
+  EXPECT_EQ(std::vector<u_long>{ECANCELED}, calls_.errors);
+}
+
+// Outside of handle_events: the handler is called by close() itself.
+TEST_F(Misuse, HandlerClosesItsProactorThatIsClosed) {
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(calls_, pair_.first, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block_, 1));
+  calls_.function = [&] { EXPECT_EQ(0, implementation().close()); };
+  EXPECT_EQ(0, implementation().close());
+  EXPECT_EQ(std::vector<u_long>{ECANCELED}, calls_.errors);
+}
+
+TEST_F(Misuse, HandlerDeletesItsProactorThatIsClosed) {
+  auto* const other = new Proactor{Config::from_environment(), Options::from_environment().value()};
+  std::unique_ptr<ACE_Asynch_Read_Stream_Impl> reader{other->create_asynch_read_stream()};
+  ASSERT_EQ(0, reader->open(calls_.proxy(), pair_.first, nullptr, nullptr));
+  ASSERT_EQ(0, reader->read(block_, 1, nullptr, 0, 0));
+  reader.reset();
+  calls_.function = [&] { delete other; };
+  EXPECT_EQ(0, other->close());
   EXPECT_EQ(std::vector<u_long>{ECANCELED}, calls_.errors);
 }
 

@@ -5,6 +5,7 @@
 #include <ace/Asynch_IO.h>
 #include <ace/INET_Addr.h>
 #include <ace/Message_Block.h>
+#include <ace/POSIX_Asynch_IO.h>
 #include <ace/Proactor.h>
 #include <gtest/gtest.h>
 
@@ -63,6 +64,18 @@ struct SocketPair {
   SocketPair& operator=(const SocketPair&) = delete;
   int first = -1;
   int second = -1;
+};
+
+/// A result to post, whose completion calls a function.
+class PostedCall final : public ACE_POSIX_Asynch_Result {
+ public:
+  PostedCall(ACE_Handler& handler, std::function<void()> function)
+      : ACE_POSIX_Asynch_Result(handler.proxy(), nullptr, ACE_INVALID_HANDLE, 0, 0, 0, 0),
+        function_(std::move(function)) {}
+  void complete(std::size_t, int, const void*, u_long) override { function_(); }
+
+ private:
+  std::function<void()> function_;
 };
 
 /// BATON_TEST_ACE=stock: the tests run on the proactor that ACE chooses by itself

@@ -71,8 +71,9 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
   int close() override;
 
   /// 1 when completions were dispatched, 0 when the time is over, -1 for errors: EINVAL for a
-  /// negative time, ENOMEM, ESHUTDOWN when closed. EINTR is no error. `wait_time` is reduced by the
-  /// time that has passed. Throws what handlers throw.
+  /// negative time, ESHUTDOWN when closed, EPERM when a lane has work that no thread can do
+  /// (baton::Proactor::run). EINTR is no error. `wait_time` is reduced by the time that has passed.
+  /// Throws what handlers throw, those of native() included.
   int handle_events(ACE_Time_Value& wait_time) override;
   int handle_events() override;
 
