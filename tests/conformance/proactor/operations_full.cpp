@@ -125,6 +125,34 @@ TEST_P(Full, a_full_unix_peer_does_not_hold_up_another) {
   }
 }
 
+// Both are full when the datagrams begin to wait, and only the second reads.
+TEST_P(Full, a_full_unix_peer_does_not_hold_up_another_that_was_full) {
+  const Reader full = reader();
+  const Reader other = reader();
+  Endpoint to_full = full.endpoint;
+  Endpoint to_other = other.endpoint;
+  Handle* const handle = sender(full, false);
+  const int more = queue_length() + 2;
+  Probe* waiting = nullptr;
+  Probe* last = nullptr;
+  for (int i = 0; i < more; ++i) waiting = &send(handle, "x", &to_full);
+  for (int i = 0; i < more; ++i) last = &send(handle, "y", &to_other);
+  run_for(1ms);
+  EXPECT_FALSE(last->done());
+  char text[16];
+  run([&] {
+    while (::recv(other.fd.get(), text, sizeof(text), MSG_DONTWAIT) > 0) continue;
+    return last->done();
+  });
+  EXPECT_FALSE(last->failed());
+  EXPECT_FALSE(waiting->done());
+  run([&] {
+    while (::recv(full.fd.get(), text, sizeof(text), MSG_DONTWAIT) > 0) continue;
+    return waiting->done();
+  });
+  EXPECT_FALSE(waiting->failed());
+}
+
 TEST_P(Full, a_peer_that_stays_full_costs_next_to_nothing) {
   if (with_troubles()) GTEST_SKIP() << "each delay of the chaos engine is a call";
   use([](Config& config) { config.system = &test::counting_system(); });
