@@ -108,7 +108,8 @@ class OperationAccess {
   }
   /// The start was refused after all: back to rest without a completion.
   static void deactivate(Operation& operation) noexcept {
-    BATON_ASSERT(state(operation) == OperationState::started);
+    BATON_ASSERT(state(operation) == OperationState::started ||
+                 state(operation) == OperationState::posted);
     operation.state_.store(OperationState::initialized, std::memory_order_release);
   }
   static void defer(Operation& operation) noexcept {

@@ -63,8 +63,8 @@ Proactor::Core::~Core() {
   refuse_to_end_driven(
       "a proactor was destroyed while a thread is in run(): stop() it, and join the thread");
   static_cast<void>(ancestor.release());  // as in ~Proactor: its memory is left alone
-  finished_.store(false, std::memory_order_relaxed);
-  finish_everything();
+  finishing_.store(true, std::memory_order_seq_cst);
+  run_what_is_left();
   dispatcher_->stop_threads();
 }
 
@@ -324,18 +324,11 @@ std::error_code Proactor::Core::start(Operation& operation) noexcept {
   return start_on_handle(operation);
 }
 
-// Another thread may finish the proactor after this one was not refused. This thread then runs what
-// it has started, unless it is inside the strand that it needs.
-inline void Proactor::Core::run_if_finished(const Strand* strand) noexcept {
-  // seq_cst: see finish().
-  if (BATON_LIKELY(!finished_.load(std::memory_order_seq_cst))) return;
-  if (strand == nullptr || !strand->running_in_this_thread()) run_what_is_left();
-}
-
-inline void Proactor::Core::mail(LaneLoop& loop, Operation& operation) noexcept {
-  const Strand* const strand = operation.strand();
-  loop.mail(operation);
-  run_if_finished(strand);
+// Another thread may finish the proactor after this one was not refused.
+inline std::error_code Proactor::Core::mail(LaneLoop& loop, Operation& operation) noexcept {
+  if (BATON_LIKELY(loop.mail(operation))) return success_;
+  Access::deactivate(operation);
+  return errc::stopped;
 }
 
 std::error_code Proactor::Core::start_on_handle(Operation& operation) noexcept {
@@ -359,23 +352,18 @@ std::error_code Proactor::Core::start_on_handle(Operation& operation) noexcept {
     return errc::limit_reached;
   }
   Access::activate(operation, OperationState::started);
-  mail(*loop, operation);
-  return {};
+  return mail(*loop, operation);
 }
 
 std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept {
   Access::set_processor(operation, static_cast<std::uint16_t>(lane));  // for cancel
   Access::activate(operation, OperationState::started);
   LaneLoop* const loop = per_thread_ ? loops_[lane].get() : nullptr;
-  if (loop != nullptr && !loop->mine()) {
-    mail(*loop, operation);
-    return success_;
-  }
+  if (loop != nullptr && !loop->mine()) return mail(*loop, operation);
   if (loop != nullptr) loop->begin_call();  // an earlier cancel_all must not end this timer
-  const Strand* const strand = operation.strand();
-  starter_->start_timer(*lanes_[lane], operation);
-  run_if_finished(strand);
-  return success_;
+  if (BATON_LIKELY(starter_->start_timer(*lanes_[lane], operation))) return success_;
+  Access::deactivate(operation);
+  return errc::stopped;
 }
 
 std::error_code Proactor::post(Operation& operation, Notify level, Home home) noexcept {
@@ -384,31 +372,35 @@ std::error_code Proactor::post(Operation& operation, Notify level, Home home) no
   return BATON_LIKELY(done != nullptr) ? *done : core_->post(operation, level, home);
 }
 
+// The library's own posts finish what has begun, and are never refused. In a stopped proactor they
+// wait until it is driven again. A finished one is not: this thread, of another proactor with which
+// a task shares its work, runs them, unless it is inside the strand that they need.
 std::error_code Proactor::Core::post(Operation& operation, Notify level, Home home) noexcept {
   if (BATON_UNLIKELY(forked())) return errc::after_fork;
   if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
-  if (BATON_UNLIKELY(refuses_everything())) {
-    // The library's own posts finish what has begun. In a stopped proactor they wait until it is
-    // driven again. A finished one is not: this thread, of another proactor with which a task
-    // shares its work, runs them.
-    if (!operation.has(Operation::internal)) return errc::stopped;
-    level = Notify::strong;
+  if (!operation.has(Operation::internal)) {
+    return BATON_UNLIKELY(refuses_everything()) ? errc::stopped
+                                                : queue_post(operation, level, home);
   }
   const Strand* const strand = operation.strand();
-  queue_post(operation, level, home);
-  run_if_finished(strand);
-  return success_;
+  const bool runs_here = strand == nullptr || !strand->running_in_this_thread();
+  const std::error_code error =
+      queue_post(operation, refuses_everything() ? Notify::strong : level, home);
+  // seq_cst: see finish().
+  if (BATON_UNLIKELY(finishing_.load(std::memory_order_seq_cst)) && runs_here) run_what_is_left();
+  return error;
 }
 
-void Proactor::Core::queue_post(Operation& operation, Notify level, Home home) noexcept {
+std::error_code Proactor::Core::queue_post(Operation& operation, Notify level, Home home) noexcept {
   // It may have been a request on a handle before.
   if (BATON_UNLIKELY(operation.kind() != OperationKind::user)) {
     operation.prepare(OperationKind::user, nullptr, operation.flags() & Operation::cached);
   }
   Access::activate(operation, OperationState::posted);
   if (!per_thread_) {
-    starter_->post(*first_lane_, operation, level);
-    return;
+    if (BATON_LIKELY(starter_->post(*first_lane_, operation, level))) return success_;
+    Access::deactivate(operation);
+    return errc::stopped;
   }
   LaneLoop* const here = LaneLoop::here(ledger_);
   if (operation.strand() != nullptr && home.lane == Home::here_or_next) {
@@ -417,12 +409,10 @@ void Proactor::Core::queue_post(Operation& operation, Notify level, Home home) n
   }
   const bool is_here = here != nullptr && home.lane == Home::here_or_next;
   LaneLoop& loop = is_here ? *here : *loops_[home_of(home)];
-  if (is_here || loop.mine()) {
-    loop.begin_call();
-    starter_->post(loop.lane(), operation, level);
-  } else {
-    loop.mail(operation);
-  }
+  if (!is_here && !loop.mine()) return mail(loop, operation);
+  loop.begin_call();
+  starter_->post(loop.lane(), operation, level);
+  return success_;
 }
 
 // -- cancelling -----------------------------------------------------------------------------------
@@ -760,10 +750,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
   if (!handle.owned()) ledger_.numbers.forget(handle);
   Access::activate(operation, OperationState::started);
   LaneLoop& loop = *loops_[Access::lane(handle)];
-  if (!loop.mine()) {
-    mail(loop, operation);
-    return {};
-  }
+  if (!loop.mine()) return mail(loop, operation);
   loop.begin_call();
   if (ledger_.begin_close(loop.lane(), handle, &operation)) return {};
   Access::deactivate(operation);  // a close was in the mail
@@ -842,6 +829,12 @@ bool Proactor::Core::everything_finished() noexcept {
   });
 }
 
+// What other threads mail from now on is refused.
+bool Proactor::Core::close_mailboxes() noexcept {
+  return !per_thread_ || std::all_of(lanes_.begin(), lanes_.end(),
+                                     [](const auto& lane) { return lane->mailbox.close(); });
+}
+
 void Proactor::Core::refuse_to_end_driven(const char* sentence) const noexcept {
   // An attached thread leads its lane between its calls, too.
   if (!finishing_.load() && !crew_.has_attached() && is_driven()) detail::misused(sentence);
@@ -851,11 +844,9 @@ void Proactor::Core::finish() noexcept {
   if (inside()) return end_in_handler();
   refuse_to_end_driven(
       "finish() was called while another thread is in run(): stop() it, and join the thread");
-  finished_.store(false, std::memory_order_relaxed);
-  finish_everything();
   // seq_cst: a post that comes meanwhile is queued before its thread reads this. Either the thread
   // sees it, or the run that follows finds the post.
-  finished_.store(true, std::memory_order_seq_cst);
+  finishing_.store(true, std::memory_order_seq_cst);
   run_what_is_left();
 }
 
@@ -922,8 +913,10 @@ void Proactor::Core::log_dropped_exception() const noexcept {
 // Also for the destructor: cancels and closes everything, and runs the handlers in this thread.
 // Starts fail as stopped.
 void Proactor::Core::finish_everything() noexcept {
-  finishing_.store(true, std::memory_order_release);
-  refuse(Refusing::everything);
+  {
+    const os::LockGuard lock{ledger_.mutex(), system_, !per_thread_};  // see Starter::is_too_late
+    refuse(Refusing::everything);
+  }
   ledger_.draining.store(false);
   ledger_.handles.end();
   const auto step = [&](auto&& turn_once) {
@@ -935,7 +928,7 @@ void Proactor::Core::finish_everything() noexcept {
     }
   };
   for (const auto& loop : loops_) loop->take_over();
-  while (!everything_finished()) {
+  while (!everything_finished() || !close_mailboxes()) {
     overtake_in_a_strand();
     for (const auto& loop : loops_) loop->restart();  // a handler may call stop() again
     dispatcher_->restart();

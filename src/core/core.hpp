@@ -132,14 +132,14 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
   [[nodiscard]] std::uint32_t pick_lane(bool least_loaded) noexcept;
   void refuse_to_end_driven(const char* sentence) const noexcept;
-  inline void mail(LaneLoop& loop, Operation& operation) noexcept;
-  inline void run_if_finished(const Strand* strand) noexcept;
-  void queue_post(Operation& operation, Notify level, Home home) noexcept;
+  inline std::error_code mail(LaneLoop& loop, Operation& operation) noexcept;
+  std::error_code queue_post(Operation& operation, Notify level, Home home) noexcept;
   void run_what_is_left() noexcept;
   void finish_everything() noexcept;
   void end_engines() noexcept;
   void log_dropped_exception() const noexcept;
   [[nodiscard]] bool everything_finished() noexcept;
+  bool close_mailboxes() noexcept;
   static void deliver_to_lanes(void* self, OperationQueue& finished);
   void keep_off(LaneLoop& loop, Handle& handle, std::uint32_t generation,
                 Ledger::Which which) noexcept;
@@ -158,8 +158,7 @@ class Proactor::Core final : public HandlerRunner {
   Lane between_lanes_;  // per_thread: for the counters of the team's dedicated processors
   std::atomic<bool> stopped_{false};
   Crew crew_;
-  std::atomic<bool> finishing_{false};  // the destructor is at work
-  std::atomic<bool> finished_{false};   // finish() has returned, or is about to
+  std::atomic<bool> finishing_{false};  // finish() or the destructor has begun
   std::atomic<std::uint32_t> left_{0};  // posts to a finished proactor that are to be run
   os::Mutex stop_mutex_;                // of per_thread teams, after the ledger's: see stop()
   // The deadline of a drain, on a timer of our own: a drain needs no memory. The timer may outlive

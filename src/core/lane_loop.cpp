@@ -470,14 +470,19 @@ std::size_t LaneLoop::reap_all(Deadline deadline) noexcept {
 
 // -- mail -----------------------------------------------------------------------------------------
 
-void LaneLoop::mail(Operation& operation) noexcept {
+bool LaneLoop::mail(Operation& operation) noexcept {
   const Handle* const handle = operation.handle();
   operation.engine_state<MailedState>() = {lane_.requests.newest(),
                                            handle != nullptr ? handle->generation() : 0};
   lane_.mailed.fetch_add(1, std::memory_order_relaxed);
-  const bool first = lane_.mailbox.push(operation);
+  const Mailbox::Pushed pushed = lane_.mailbox.push(operation, operation.has(Operation::internal));
+  if (BATON_UNLIKELY(pushed == Mailbox::Pushed::refused)) {
+    lane_.mailed.fetch_sub(1, std::memory_order_relaxed);
+    return false;
+  }
   call_attention();
-  if (first) wake_or_find_leader();
+  if (pushed == Mailbox::Pushed::first) wake_or_find_leader();
+  return true;
 }
 
 void LaneLoop::mail_back(Operation& operation) noexcept {

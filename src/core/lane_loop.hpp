@@ -185,7 +185,8 @@ class LaneLoop {
   // -- from other threads -------------------------------------------------------------------------
 
   /// An activated operation: to start, or posted.
-  void mail(Operation& operation) noexcept;
+  /// False: the proactor has finished, and does not look again. Never for an internal operation.
+  bool mail(Operation& operation) noexcept;
   /// One of this lane's operations, finished by a dedicated processor of the team; or complete, and
   /// out of a strand that has come back from another proactor.
   void mail_back(Operation& operation) noexcept;

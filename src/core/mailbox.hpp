@@ -1,6 +1,6 @@
 // Mailbox: operations from other threads, handed over in order. Any thread pushes, and the owner
 // takes everything at once. It is a Treiber stack that the consumer reverses. Single nodes are
-// never popped, so there is no ABA.
+// never popped, so there is no ABA. The owner closes an empty mailbox when it will not look again.
 //
 // A template over what is atomic, so that tests/model/relacy runs this very source under every
 // order that the memory model allows.
@@ -14,22 +14,44 @@ namespace baton {
 template <class Node, class Links, template <class> class Atomic = std::atomic>
 class BasicMailbox {
  public:
-  /// True: it was empty, and the owner may have to be woken.
-  bool push(Node& node) noexcept {
+  enum class Pushed {
+    first,  ///< it was empty, and the owner may have to be woken
+    more,
+    refused  ///< it is closed
+  };
+  /// `opens`: into a closed one as well, which is open again then.
+  Pushed push(Node& node, bool opens) noexcept {
     Node* head = head_.load(std::memory_order_relaxed);
+    bool empty = false;
     do {
-      Links::set_next(node, head);
+      const bool is_closed = head == closed();
+      if (is_closed && !opens) return Pushed::refused;
+      empty = is_closed || head == nullptr;
+      Links::set_next(node, empty ? nullptr : head);
       // release: the node's content travels with it. seq_cst: ordered before the reading of the
       // owner's sleep word that follows (SleepWord::notify).
     } while (!head_.compare_exchange_weak(head, &node, std::memory_order_seq_cst,
                                           std::memory_order_relaxed));
-    return head == nullptr;
+    return empty ? Pushed::first : Pushed::more;
   }
+  /// True: it was empty. Into a closed one as well.
+  bool push(Node& node) noexcept { return push(node, true) == Pushed::first; }
   [[nodiscard]] bool empty() const noexcept {
-    return head_.load(std::memory_order_seq_cst) == nullptr;
+    Node* const head = head_.load(std::memory_order_seq_cst);
+    return head == nullptr || head == closed();
+  }
+  /// False: it is not empty. Owner only.
+  bool close() noexcept {
+    Node* head = nullptr;
+    while (!head_.compare_exchange_weak(head, closed(), std::memory_order_seq_cst,
+                                        std::memory_order_relaxed)) {
+      if (head != nullptr) return head == closed();
+    }
+    return true;
   }
   /// Everything, in the order of pushing. Owner only.
   Node* take_all() noexcept {
+    if (head_.load(std::memory_order_relaxed) == closed()) return nullptr;
     Node* node = head_.exchange(nullptr, std::memory_order_acquire);
     Node* first = nullptr;
     while (node != nullptr) {
@@ -42,6 +64,11 @@ class BasicMailbox {
   }
 
  private:
+  /// An address that no node has.
+  [[nodiscard]] Node* closed() const noexcept {
+    return reinterpret_cast<Node*>(const_cast<BasicMailbox*>(this));
+  }
+
   Atomic<Node*> head_{nullptr};
 };
 

@@ -207,23 +207,33 @@ void Starter::call_leader(Processor& processor) noexcept {
 
 // -- timers and posts -----------------------------------------------------------------------------
 
-void Starter::start_timer(Lane& lane, Operation& timer) noexcept {
+// A thread that finishes the proactor takes the lock after it has begun to refuse.
+bool Starter::is_too_late(const Operation& operation) const noexcept {
+  return shared() && !operation.has(Operation::internal) &&
+         ledger_.refusing.load(std::memory_order_relaxed) == Refusing::everything;
+}
+
+bool Starter::start_timer(Lane& lane, Operation& timer) noexcept {
   const Deadline deadline = timer.deadline();
   const os::LockGuard lock{ledger_.mutex(), system_, shared()};
+  if (is_too_late(timer)) return false;
   set_clock(lane);
   ledger_.start_timer(lane, timer);
   // A mailed timer may have been cancelled in the mailbox.
   if (Access::cancel_wanted(timer) || ledger_.drain_is_over()) ledger_.cancel(lane, timer);
   if (shared()) dispatcher_->timer_added(deadline);
+  return true;
 }
 
-void Starter::post(Lane& lane, Operation& operation, Notify level) noexcept {
+bool Starter::post(Lane& lane, Operation& operation, Notify level) noexcept {
   const os::LockGuard lock{ledger_.mutex(), system_, shared()};
+  if (is_too_late(operation)) return false;
   if (!operation.has(Operation::internal)) lane.counters.posted.add();
   lane.completed.push_back(operation);
-  if (!shared()) return;
+  if (!shared()) return true;
   if (level == Notify::strong) dispatcher_->look_round();
   if (level == Notify::follower) dispatcher_->look_round_for_followers();
+  return true;
 }
 
 }  // namespace baton

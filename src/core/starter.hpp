@@ -78,14 +78,16 @@ class Starter {
   /// Returns the reason for a refusal. `mailed`: another thread activated the operation.
   std::error_code start(Lane& lane, Processor& processor, Operation& operation,
                         bool mailed) noexcept;
-  void start_timer(Lane& lane, Operation& timer) noexcept;
-  void post(Lane& lane, Operation& operation, Notify level) noexcept;
+  /// These two return false when the proactor has stopped meanwhile; never in a per_thread lane.
+  bool start_timer(Lane& lane, Operation& timer) noexcept;
+  bool post(Lane& lane, Operation& operation, Notify level) noexcept;
   /// REQUIRES: the lane's lock is held. Sets the clock that stamps the next start, even if no
   /// thread is in the lane.
   void set_clock(Lane& lane) noexcept;
 
  private:
   [[nodiscard]] bool shared() const noexcept { return dispatcher_ != nullptr; }
+  [[nodiscard]] bool is_too_late(const Operation& operation) const noexcept;
   [[gnu::always_inline]] inline const std::error_code* start_shared(Lane& lane,
                                                                     Operation& operation,
                                                                     Handle& handle,

@@ -35,7 +35,7 @@ def command(*words):
     compiler = os.environ.get("CXX") or "c++"
     relacy = os.environ.get("BATON_RELACY")
     return [compiler, *OPTIONS, f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}",
-            *(["-isystem", relacy] if relacy else []), *words, str(SOURCE)]
+            *(["-idirafter", relacy] if relacy else []), *words, str(SOURCE)]
 
 
 def sources():

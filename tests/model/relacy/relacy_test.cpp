@@ -96,6 +96,34 @@ struct MailboxAlone : rl::test_suite<MailboxAlone<Atomic>, 3> {
   Received received;
 };
 
+// -- an owner that closes its mailbox: what is not refused is received ----------------------------
+
+template <template <class> class Atomic>
+struct ClosingOwner : rl::test_suite<ClosingOwner<Atomic>, 3> {
+  void thread(unsigned index) {
+    if (index == 0) {
+      while (!mailbox.close()) received.take(mailbox.take_all());
+    } else {
+      for (int i = 0; i < mails; ++i) {
+        const int content = static_cast<int>(index - 1) * mails + i;
+        nodes[content].content(RL_INFO) = content;
+        const bool opens = false;
+        if (mailbox.push(nodes[content], opens) == TestedMailbox<Atomic>::Pushed::refused) return;
+        ++pushed[index - 1];
+      }
+    }
+  }
+  void after() {
+    RL_ASSERT(received.count == pushed[0] + pushed[1]);
+    RL_ASSERT(mailbox.empty() && mailbox.take_all() == nullptr);
+    RL_ASSERT(mailbox.push(nodes[0]) && !mailbox.empty());
+  }
+  TestedMailbox<Atomic> mailbox;
+  Node nodes[2 * mails];
+  int pushed[2] = {};
+  Received received;
+};
+
 // -- mailbox and sleep word: an owner that sleeps is woken for every mail -------------------------
 
 template <template <class> class Atomic>
@@ -312,6 +340,8 @@ bool run_all(unsigned schedules) {
   bool good = true;
   good &= holds<MailboxAlone>("mailbox", schedules);
   good &= breaks<MailboxAlone, AllRelaxed>("mailbox", "all orders relaxed", schedules);
+  good &= holds<ClosingOwner>("closing", schedules);
+  good &= breaks<ClosingOwner, AllRelaxed>("closing", "all orders relaxed", schedules);
   good &= holds<SleepingOwner>("sleep", schedules);
   good &= breaks<SleepingOwner, NoSeqCst>("sleep", "without seq_cst", schedules);
   good &= breaks<SleepingOwner, AllRelaxed>("sleep", "all orders relaxed", schedules);

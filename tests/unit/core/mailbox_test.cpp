@@ -28,6 +28,23 @@ TEST(Mailbox, gives_everything_in_the_order_of_pushing) {
   EXPECT_EQ(mailbox.take_all(), nullptr);
 }
 
+TEST(Mailbox, that_is_closed_refuses_what_does_not_open_it) {
+  Mailbox mailbox;
+  Operation operations[3];
+  EXPECT_TRUE(mailbox.push(operations[0]));
+  EXPECT_FALSE(mailbox.close()) << "it is not empty";
+  EXPECT_EQ(mailbox.take_all(), &operations[0]);
+  EXPECT_TRUE(mailbox.close());
+  EXPECT_TRUE(mailbox.close());
+  EXPECT_TRUE(mailbox.empty());
+  EXPECT_EQ(mailbox.push(operations[1], false), Mailbox::Pushed::refused);
+  EXPECT_EQ(mailbox.take_all(), nullptr);
+  EXPECT_EQ(mailbox.push(operations[1], false), Mailbox::Pushed::refused) << "it stays closed";
+  EXPECT_EQ(mailbox.push(operations[1], true), Mailbox::Pushed::first);
+  EXPECT_EQ(mailbox.push(operations[2], false), Mailbox::Pushed::more);
+  EXPECT_EQ(mailbox.take_all(), &operations[1]);
+}
+
 // The order of each producer is kept, nothing is lost, and a push finds the box empty only after a
 // take.
 TEST(Mailbox, keeps_the_order_of_each_of_several_producers) {

@@ -38,7 +38,7 @@ const Move moves[] = {
      State::posted},
     {"take the start back",
      [](Operation& operation) { Access::deactivate(operation); },
-     {State::started, State::started, State::started},
+     {State::started, State::posted, State::posted},
      State::initialized},
     {"defer",
      [](Operation& operation) { Access::defer(operation); },
