@@ -15,10 +15,9 @@
 
 namespace baton::engines {
 
-/// Moves bytes, so that a sync has to wait for it.
+/// Moves bytes, so that a sync has to wait for it; or is a connect, for which a socket waits.
 inline bool is_transfer(const Operation& operation) noexcept {
-  return operation.kind() != OperationKind::sync_file &&
-         operation.kind() != OperationKind::connect && operation.kind() != OperationKind::close;
+  return operation.kind() != OperationKind::sync_file && operation.kind() != OperationKind::close;
 }
 
 /// Two bytes, since every handle has two.

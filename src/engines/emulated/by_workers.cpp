@@ -40,15 +40,26 @@ Submission EmulatedEngine::submit_to_workers(Operation& operation, Record& recor
   }
   OperationQueue failed;
   progress(operation).owner = &direction;
-  if (operation.kind() == OperationKind::connect) {
-    give_to_worker(operation, direction, failed);
-  } else {
-    direction.queue.push_back(operation);
-    dispatch(direction, failed);
-  }
+  direction.queue.push_back(operation);
+  dispatch(direction, failed);
   if (failed.empty()) return Submission::pending;
   failed.erase(operation);
   BATON_ASSERT(failed.empty());  // queued ones wait for running jobs, so there is a worker
+  return Submission::completed;
+}
+
+// A blocking connect. What is started after it waits until it has ended.
+Submission EmulatedEngine::submit_connect(Operation& operation, Direction& direction) noexcept {
+  os::LockGuard guard{direction.mutex, system_, concurrent_};
+  progress(operation) = Progress{};
+  if (refused(operation)) return Submission::completed;
+  progress(operation).owner = &direction;
+  const bool first = direction.queue.empty() && !direction.asleep;
+  direction.queue.push_back(operation);
+  OperationQueue failed;
+  if (!first || hand_over(direction, failed)) return Submission::pending;
+  failed.erase(operation);
+  BATON_ASSERT(failed.empty());
   return Submission::completed;
 }
 
@@ -85,17 +96,36 @@ void EmulatedEngine::dispatch(Direction& direction, OperationQueue& completed) n
   }
 }
 
-void EmulatedEngine::give_to_worker(Operation& operation, Direction& direction,
+bool EmulatedEngine::give_to_worker(Operation& operation, Direction& direction,
                                     OperationQueue& completed) noexcept {
   progress(operation).place = Place::worker;
   direction.order.began(operation);
   const int error = workers_.submit(operation);
-  if (error == 0) return;
+  if (error == 0) return true;
   // ENOMEM: there is no worker, and no thread can be started.
-  direction.order.ended(operation);
+  came_back(operation, direction);
   operation.finish(error);
   leave(operation, nullptr);
   completed.push_back(operation);
+  return false;
+}
+
+// The first of the queue, a connect. The direction is asleep until it comes back.
+bool EmulatedEngine::hand_over(Direction& direction, OperationQueue& completed) noexcept {
+  Operation& connect = direction.queue.pop_front();
+  Progress& state = progress(connect);
+  state.is_retry = state.goes_on;
+  if (state.is_retry) retries_.fetch_add(1, std::memory_order_relaxed);
+  direction.asleep = true;
+  return give_to_worker(connect, direction, completed);
+}
+
+// No worker has the operation any more.
+void EmulatedEngine::came_back(Operation& operation, Direction& direction) noexcept {
+  direction.order.ended(operation);
+  if (operation.kind() != OperationKind::connect) return;
+  direction.asleep = false;
+  if (progress(operation).is_retry) retries_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void EmulatedEngine::take_from_workers(OperationQueue& completed) noexcept {
@@ -105,35 +135,36 @@ void EmulatedEngine::take_from_workers(OperationQueue& completed) noexcept {
     Operation& operation = finished.pop_front();
     Direction& direction = *progress(operation).owner;
     os::LockGuard guard{direction.mutex, system_, concurrent_};
-    direction.order.ended(operation);
-    if (progress(operation).goes_on && !refused(operation)) {
-      continue_connect(operation, direction, completed);
+    came_back(operation, direction);
+    if (operation.kind() == OperationKind::connect) {
+      connect_tried(operation, direction, completed);
       continue;
     }
     leave(operation, nullptr);
     completed.push_back(operation);
-    // A connect holds nothing up: the operations in its queue wait for readiness.
-    if (operation.kind() == OperationKind::connect) {
-      direction.failures = 0;
-    } else {
-      dispatch(direction, completed);
-    }
+    dispatch(direction, completed);
   }
 }
 
-// The connection is in progress, and readiness tells of its end. Or the listener's backlog is full:
-// a worker tries again after a pause.
-void EmulatedEngine::continue_connect(Operation& operation, Direction& direction,
-                                      OperationQueue& completed) noexcept {
+// If it is not over: the connection is in progress, and readiness tells of its end. Or the
+// listener's backlog is full, and a worker tries again after a pause.
+void EmulatedEngine::connect_tried(Operation& operation, Direction& direction,
+                                   OperationQueue& completed) noexcept {
   Record& record = records_[operation.handle()->index()];
-  const bool first = direction.queue.empty();
-  progress(operation).place = Place::queued;
+  Progress& state = progress(operation);
+  if (!state.goes_on || refused(operation)) {
+    direction.failures = 0;
+    leave(operation, nullptr);
+    completed.push_back(operation);
+    if (!direction.queue.empty()) settle(record, direction, Cause::look, true, completed);
+    return;
+  }
+  state.place = Place::queued;
   direction.queue.push_front(operation);
-  if (direction.asleep) return;
-  if (!progress(operation).attempt.begun) {
-    settled(record, direction, Ran::back_off, false, true);
-  } else if (first) {
+  if (state.attempt.begun) {
     settle(record, direction, Cause::look, false, completed);
+  } else {
+    settled(record, direction, Ran::back_off, false, true);
   }
 }
 

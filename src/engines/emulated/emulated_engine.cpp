@@ -23,6 +23,8 @@ namespace {
 /// Calls for one descriptor in a row: a busy one must not keep the others waiting. It is reported
 /// again.
 constexpr unsigned calls_max = 32;
+/// Retries of blocking connects that workers make at once.
+constexpr std::uint32_t retries_max = 2;
 constexpr std::int64_t log_every_ns = 10'000'000'000;
 
 constexpr EngineInfo facts() {
@@ -482,9 +484,7 @@ Submission EmulatedEngine::submit_generally(Operation& operation, bool try_first
       if (by_workers) return submit_to_workers(operation, record, direction);
       return submit_watched(operation, record, direction, try_first);
     case OperationKind::connect:
-      if (!by_workers && may_block(operation)) {
-        return submit_to_workers(operation, record, direction);
-      }
+      if (!by_workers && may_block(operation)) return submit_connect(operation, direction);
       break;
     case OperationKind::accept:
       performer_.prepare_spare();
@@ -575,7 +575,7 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
         behind_waits(direction.queue) == nullptr && Performer::needs_no_transfer(operation)) {
       return Submission::completed;
     }
-    const bool ahead = !first && passes(operation, direction.queue);
+    const bool ahead = !first && direction.order.idle() && passes(operation, direction.queue);
     if (ahead && perform_ahead(operation) == Outcome::done) return Submission::completed;
     progress(operation).owner = &direction;
     direction.queue.push_back(operation);
@@ -634,7 +634,7 @@ void EmulatedEngine::handle(Record& record, Direction& direction, bool woken,
   // The report was taken before the handle was detached. For a new handle with this index it is a
   // spurious hint.
   if (!record.watchable || record.by_workers.load(std::memory_order_relaxed)) return;
-  if (direction.asleep && !woken) return;
+  if (direction.asleep && (!woken || !direction.order.idle())) return;
   const Cause cause = woken && !direction.asleep ? Cause::look : Cause::report;
   direction.asleep = false;
   if (direction.queue.empty()) {
@@ -695,6 +695,8 @@ bool EmulatedEngine::settled(Record& record, Direction& direction, Ran ran, bool
       return true;
     case Ran::more:
       return false;
+    case Ran::by_worker:
+      return true;
     case Ran::blocked: {
       if (!said_to_be_ready) return false;
       if (failures < failures_max) ++direction.failures;
@@ -737,7 +739,12 @@ EmulatedEngine::Ran EmulatedEngine::run_queue(Record& record, Direction& directi
     if (calls == calls_max) return out_of_calls;
     Operation& front = *direction.queue.front();
     if (may_block(front) && !progress(front).attempt.begun) {
-      give_to_worker(direction.queue.pop_front(), direction, completed);
+      // Each retry keeps a worker for a moment, and the others are for files.
+      if (progress(front).goes_on && retries_.load(std::memory_order_relaxed) >= retries_max) {
+        rest(record, direction, shortage_pause_ms(direction.failures), true);
+        return Ran::by_worker;
+      }
+      if (hand_over(direction, completed)) return Ran::by_worker;
       continue;
     }
     switch (run_front(record, direction, completed)) {
@@ -943,7 +950,7 @@ CancelAnswer EmulatedEngine::cancel_at(Operation& operation, Record* record,
   if (progress(operation).place == Place::worker) {
     // A close runs to its end in any case.
     if (record == nullptr || !workers_.cancel(operation)) return CancelAnswer::requested;
-    direction.order.ended(operation);
+    came_back(operation, direction);
   } else {
     direction.queue.erase(operation);
   }
@@ -953,7 +960,12 @@ CancelAnswer EmulatedEngine::cancel_at(Operation& operation, Record* record,
     OperationQueue failed;
     dispatch(direction, failed);
     BATON_ASSERT(failed.empty());  // only a first job can be refused, and there was one
-  } else if (direction.queue.empty()) {
+  } else if (!direction.queue.empty()) {
+    // What waited for a connect goes on, by the leader.
+    if (operation.kind() == OperationKind::connect && direction.order.idle()) {
+      rest(*record, direction, 0, false);
+    }
+  } else if (direction.order.idle()) {
     // The next operation need not wait for the end of another one's back-off.
     back_offs_.remove(direction);
     direction.asleep = false;

@@ -68,10 +68,11 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
 
  private:
   enum class Ran : std::uint8_t {
-    empty,    ///< the queue is empty
-    blocked,  ///< EAGAIN
-    more,     ///< not known; a level-triggered strategy will report it
-    back_off  ///< the first operation has to back off
+    empty,     ///< the queue is empty
+    blocked,   ///< EAGAIN
+    more,      ///< not known; a level-triggered strategy will report it
+    back_off,  ///< the first operation has to back off
+    by_worker  ///< a worker has the first operation, or will
   };
   enum class Cause : std::uint8_t {
     start,   ///< of an operation, by any thread
@@ -128,6 +129,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
                             bool try_first) noexcept;
   Submission submit_unwatchable(Operation& operation, Direction& direction) noexcept;
   Submission submit_to_workers(Operation& operation, Record& record, Direction& direction) noexcept;
+  Submission submit_connect(Operation& operation, Direction& direction) noexcept;
   Submission submit_close(Operation& operation) noexcept;
 
   // By readiness
@@ -170,11 +172,15 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   bool try_file(Operation& operation, Record& record) const noexcept;
   void dispatch(Direction& direction, OperationQueue& completed) noexcept
       BATON_REQUIRES(direction.mutex);
-  void give_to_worker(Operation& operation, Direction& direction,
+  bool give_to_worker(Operation& operation, Direction& direction,
                       OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
   void take_from_workers(OperationQueue& completed) noexcept;
-  void continue_connect(Operation& operation, Direction& direction,
-                        OperationQueue& completed) noexcept BATON_REQUIRES(direction.mutex);
+  void connect_tried(Operation& operation, Direction& direction, OperationQueue& completed) noexcept
+      BATON_REQUIRES(direction.mutex);
+  bool hand_over(Direction& direction, OperationQueue& completed) noexcept
+      BATON_REQUIRES(direction.mutex);
+  void came_back(Operation& operation, Direction& direction) noexcept
+      BATON_REQUIRES(direction.mutex);
   void work(Operation& operation) noexcept override { performer_.work(operation); }
   void workers_finished() noexcept override { demux_->interrupt(); }
 
@@ -214,6 +220,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   Direction closing_;                                // close operations that workers have
   std::array<Report, limits::reports_max> reports_;  // the leader's
   std::atomic<std::uint64_t> accept_backoffs_{0};
+  std::atomic<std::uint32_t> retries_{0};      // of connects, that workers have
   std::atomic<std::int64_t> log_again_ns_{0};  // earliest time of the next line about a shortage
   WorkerPool workers_;  // last: its threads are joined before anything else is destroyed
 };

@@ -66,7 +66,9 @@ enum class Place : std::uint8_t { queued, worker };
 struct Progress {
   WorkerJob job;  // first: see WorkerJob
   Place place = Place::queued;
-  bool goes_on = false;  // a connect that a worker has begun, and that no worker need wait for
+  // Of a connect:
+  bool goes_on = false;   // a worker has tried it, and no worker need wait for it
+  bool is_retry = false;  // counted in EmulatedEngine::retries_
   Direction* owner = nullptr;
   Attempt attempt;
 };

@@ -25,18 +25,28 @@ void Performer::work(Operation& operation) noexcept {
   }
 }
 
-// The first call for a borrowed socket in blocking mode. The socket's send timeout also bounds
-// connect; it is restored before the program can send. A connection that takes longer goes on by
-// itself, and a full backlog is tried again after a pause: neither keeps a worker.
+// One call for a borrowed socket in blocking mode. The send timeout of a socket bounds its connect,
+// too. It is restored before the program can send, unless the program has set it meanwhile. A
+// connection that takes longer goes on by itself, and a full backlog is tried again after a pause.
+// Neither keeps a worker.
 Outcome Performer::connect_bounded(Operation& operation) noexcept {
   const NativeHandle fd = operation.handle()->native();
-  const timeval least{.tv_sec = 0, .tv_usec = 1};
+  const auto get = [&](timeval& span) {
+    socklen_t size = sizeof(span);
+    return system_.getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &span, &size) == 0;
+  };
+  const auto set = [&](const timeval& span) {
+    return system_.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &span, sizeof(span)) == 0;
+  };
   timeval before{};
-  socklen_t size = sizeof(before);
-  const bool bounded = system_.getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &before, &size) == 0 &&
-                       system_.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &least, sizeof(least)) == 0;
+  timeval ours{};  // rounded up by the system
+  const bool bounded = get(before) && set({.tv_sec = 0, .tv_usec = 1});
+  const bool known = bounded && get(ours);
   const Outcome outcome = connect(operation);
-  if (bounded) system_.setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &before, sizeof(before));
+  timeval now{};
+  const bool changed =
+      known && get(now) && (now.tv_sec != ours.tv_sec || now.tv_usec != ours.tv_usec);
+  if (bounded && !changed) set(before);
   return outcome;
 }
 

@@ -419,6 +419,7 @@ Lane* IoUringEngine::lane_of(const Operation& operation) noexcept {
       return &record.reads;
     case OperationKind::write_stream:
     case OperationKind::shutdown:
+    case OperationKind::connect:
       return &record.writes;
     case OperationKind::read_file:
       return operation.has(Operation::append) ? &record.reads : nullptr;

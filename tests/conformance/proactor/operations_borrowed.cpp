@@ -348,6 +348,61 @@ TEST_P(Borrowed, connects_to_a_full_backlog_are_cancelled_in_any_order) {
   EXPECT_FALSE(connects[4]->error());
 }
 
+// Rule 3: the bytes and the half close come after the connection, in blocking mode and without.
+TEST_P(Borrowed, what_is_started_after_a_connect_waits_for_it) {
+  for (const int mode : {0, int{SOCK_NONBLOCK}}) {
+    FullListener full;
+    Fd ours = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | mode, 0);
+    Handle* const handle = borrow(ours);
+    Probe& connect = plain(OperationKind::connect, handle);
+    connect.set_endpoint(&full.address);
+    Probe& write = writing(handle, memory("text"), Operation::exactly);
+    Probe& shutdown = plain(OperationKind::shutdown, handle);
+    for (Probe* each : {&connect, &write, &shutdown}) start(*each);
+    run_for(1ms);
+    EXPECT_FALSE(connect.done() || write.done() || shutdown.done());
+    ::close(::accept(full.listener.get(), nullptr, nullptr));
+    run([&] { return connect.done() && write.done() && shutdown.done(); });
+    EXPECT_FALSE(connect.error());
+    EXPECT_FALSE(write.error());
+    EXPECT_FALSE(shutdown.error());
+    const Fd peer = ::accept(full.listener.get(), nullptr, nullptr);
+    char text[8];
+    EXPECT_EQ(::recv(peer.get(), text, sizeof(text), 0), 4);
+    EXPECT_EQ(::recv(peer.get(), text, sizeof(text), 0), 0);
+  }
+}
+
+// One is cancelled while the others wait for it.
+TEST_P(Borrowed, what_waits_for_a_connect_goes_on_after_its_cancel) {
+  FullListener full;
+  Fd ours = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Handle* const handle = borrow(ours);
+  Probe* connects[3];
+  for (Probe*& each : connects) {
+    each = &plain(OperationKind::connect, handle);
+    each->set_endpoint(&full.address);
+    start(*each);
+  }
+  Probe& write = writing(handle, memory("text"), Operation::exactly);
+  start(write);
+  for (const int i : {1, 0}) {
+    proactor().cancel(*connects[i]);
+    run([&] { return connects[i]->done(); });
+    EXPECT_EQ(connects[i]->error(), std::errc::operation_canceled);
+  }
+  run_for(1ms);
+  EXPECT_FALSE(connects[2]->done() || write.done());
+  proactor().cancel(*connects[2]);
+  run([&] { return connects[2]->done() && write.done(); });
+  EXPECT_EQ(connects[2]->error(), std::errc::operation_canceled);
+  EXPECT_EQ(write.error(), std::errc::not_connected);
+  timeval span{};
+  socklen_t size = sizeof(span);
+  ::getsockopt(ours.get(), SOL_SOCKET, SO_SNDTIMEO, &span, &size);
+  EXPECT_EQ(span.tv_usec, 0) << "an option of the owner's is changed";
+}
+
 // A terminal is readable with the first character, and a read waits for the others. The end of an
 // earlier ring may interrupt the first read, so there are two. Each has its own terminal, so that
 // neither takes the other's character.
