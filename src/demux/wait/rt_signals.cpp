@@ -32,6 +32,9 @@
 //   - Not every file can signal. eventfd, timerfd, signalfd and the like stay silent, and F_SETFL
 //     succeeds all the same. A terminal signals input, but neither room nor a hang-up, and refuses
 //     to be armed after a hang-up (ENOTTY). All of these are in a small epoll set (SilentFiles).
+//   - When one end of a pipe closes, the other one is signalled as if data or room had come. Those
+//     that wait for the direction that it lacks would miss the hang-up. So poll is asked for one at
+//     each signal of a pipe that does not bring all that was asked for.
 //   - No signal comes when the program itself shuts the reading side of a socket, as the kernel
 //     wakes pollers only. A read that waits then goes on waiting; the next one ends.
 //   - After a fork the file is shared and still signals the parent's thread, so the child forgets
@@ -188,6 +191,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     Interest interest = Interest::none;
     bool known = false;
     bool armed = false;        // signals come, or will from the first wait on
+    bool pipe = false;         // armed, and no socket
     bool silent = false;       // the file cannot signal
     bool silent_room = false;  // room is asked of the set of silent files as well
     bool fresh = false;        // armed, and not polled since
@@ -239,7 +243,10 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
       if (terminal || is_silent(error)) return ask_silent(fd, interest);
       if (error) return error;
     }
-    if (!std::exchange(entry.armed, true)) entry.astray = false;
+    if (!std::exchange(entry.armed, true)) {
+      entry.astray = false;
+      entry.pipe = domain_of(fd) == AF_UNSPEC;
+    }
     entry.fresh = true;
     look_later(fd);
     ask_for_room(fd, any(interest & Interest::out));
@@ -249,7 +256,7 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
   // A UNIX socket does not signal all room. A failure leaves what it signals.
   void ask_for_room(NativeHandle fd, bool wanted) noexcept BATON_REQUIRES(mutex_) {
     Entry& entry = at(fd);
-    if (wanted && !is_unix(fd)) wanted = false;
+    if (wanted && domain_of(fd) != AF_UNIX) wanted = false;
     if (std::exchange(entry.silent_room, false)) {
       if (wanted && !silent_.modify(fd, Interest::out)) entry.silent_room = true;
       if (!wanted) silent_.remove(fd);
@@ -257,10 +264,12 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     if (wanted && !entry.silent_room) entry.silent_room = !silent_.add(fd, Interest::out);
   }
 
-  [[nodiscard]] bool is_unix(NativeHandle fd) const noexcept {
-    int domain = 0;
+  // AF_UNSPEC: no socket.
+  [[nodiscard]] int domain_of(NativeHandle fd) const noexcept {
+    int domain = AF_UNSPEC;
     socklen_t size = sizeof(domain);
-    return system_.getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 && domain == AF_UNIX;
+    const int answer = system_.getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+    return answer == 0 ? domain : AF_UNSPEC;
   }
 
   std::error_code ask_silent(NativeHandle fd, Interest interest) noexcept BATON_REQUIRES(mutex_) {
@@ -518,15 +527,29 @@ class RtSignalsWaitStrategy final : public WaitStrategy {
     if (info.si_signo == SIGIO) return thread_->lose();             // the queue was full
     if (info.si_code < POLL_IN || info.si_code > POLL_HUP) return;  // sent by hand
     const os::LockGuard lock(mutex_, system_);
-    if (find(info.si_fd) != nullptr) return report(info.si_fd, readiness_of(info.si_band));
+    if (const Entry* const entry = find(info.si_fd); entry != nullptr) {
+      Interest ready = readiness_of(info.si_band);
+      const bool all = (ready & entry->interest) == entry->interest;
+      if (entry->pipe && !all && has_hung_up(info.si_fd)) ready = ready | Interest::both;
+      return report(info.si_fd, ready);
+    }
     // The signal is stale, or was meant for another strategy that waits in this thread.
     if (thread_->shared()) thread_->lose();
+  }
+
+  [[nodiscard]] bool has_hung_up(NativeHandle fd) const noexcept {
+    const timespec at_once{};
+    // Without events, poll reports only hang-ups and errors.
+    pollfd look{fd, 0, 0};
+    return system_.ppoll(&look, 1, &at_once, nullptr) > 0 && (look.revents & POLLNVAL) == 0;
   }
 
   // Makes one report for each descriptor, however many signals came. REQUIRES also: room for it.
   void report(NativeHandle fd, Interest ready) noexcept BATON_REQUIRES(mutex_) {
     Entry& entry = at(fd);
-    ready = ready & entry.interest;
+    // A hang-up is both, also for those that wait for urgent data only.
+    const bool hung_up = ready == Interest::both && entry.interest == Interest::urgent;
+    if (!hung_up) ready = ready & entry.interest;
     if (!any(ready)) return;
     if (entry.reported_in == wait_) {
       reports_[entry.slot].ready = reports_[entry.slot].ready | ready;

@@ -9,9 +9,11 @@
 //     Then fcntl checks each, and the closed ones are reported as both, so that their owner's next
 //     call finds the error.
 //   - A hang-up sets the bit for reading only, an error sets both. A client that does not watch for
-//     reading would miss two kinds of hang-ups: after one the descriptor never gets writable
-//     (terminals only), and one ends the wait for urgent data. Such descriptors are polled after
-//     each wait, and waits are shortened for them.
+//     reading would miss the hang-ups after which there is no room (terminals, UNIX sockets, the
+//     reading end of a pipe), and those that end the wait for urgent data. So the wait asks for
+//     input as well, and one look with poll tells a hang-up from data. Unread data would end every
+//     further wait: such a descriptor is polled instead, after each wait, until it is changed.
+//     Waits are shortened for it. The hang-up of an IP socket is always room as well.
 //   - The third set means urgent data, not errors.
 //   - As with poll, a running wait does not see changes: the client interrupts it.
 //
@@ -21,6 +23,7 @@
 // if the report array is short, low descriptors do not starve high ones.
 #include <fcntl.h>
 #include <sys/select.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -68,7 +71,7 @@ class SelectWaitStrategy final : public WaitStrategy {
     if (entry.added_at != 0) return std::make_error_code(std::errc::file_exists);
     entry.token = token;
     entry.added_at = ++changes_;
-    entry.is = Is::unknown;
+    entry.family = Family::unknown;
     ask(fd, interest);
     if (fd >= end_) end_ = fd + 1;
     return {};
@@ -106,21 +109,21 @@ class SelectWaitStrategy final : public WaitStrategy {
         system_.pselect(waited.end, &waited.in, &waited.out, &waited.urgent, timeout.get(),
                         unblocked != nullptr ? &unblocked->set : nullptr);
     if (count < 0) return failed(reports, waited);
-    if (waited.polled) {
-      poll_for_hang_ups(waited);
-    } else if (count == 0) {
-      return std::size_t{0};
-    }
+    if (count == 0 && !waited.polled) return std::size_t{0};
+    if (waited.watched) look_for_hang_ups(waited);
     return collect(reports, waited);
   }
 
  private:
-  enum class Is : std::uint8_t { unknown, terminal, other };
+  // How the client hears of a hang-up: by the bits that it asks for, by the bit for reading, which
+  // it does not ask for, or, with unread data, by poll.
+  enum class HangUp : std::uint8_t { reported, watched, polled };
+  enum class Family : std::uint8_t { unknown, internet, other };
   struct Entry {
     Token token;
     std::uint64_t added_at = 0;  // in the count of changes; 0: not in the set
-    Is is = Is::unknown;
-    bool polled = false;  // for a hang-up
+    Family family = Family::unknown;
+    HangUp hang_up = HangUp::reported;
   };
   struct Waited {
     fd_set in;
@@ -128,45 +131,64 @@ class SelectWaitStrategy final : public WaitStrategy {
     fd_set urgent;
     int end;
     std::uint64_t changes;
-    bool polled;  // some entries are polled
+    bool watched;  // some entries are watched or polled for hang-ups
+    bool polled;
   };
 
   void ask(NativeHandle fd, Interest interest) noexcept BATON_REQUIRES(mutex_) {
-    set(in_, fd, any(interest & Interest::in));
+    Entry& entry = entries_[static_cast<std::size_t>(fd)];
+    const bool in = any(interest & Interest::in);
+    const bool watched =
+        !in && (any(interest & Interest::urgent) ||
+                (any(interest & Interest::out) && hangs_up_without_room(fd, entry)));
+    set(in_, fd, in || watched);
     set(out_, fd, any(interest & Interest::out));
     set(urgent_, fd, any(interest & Interest::urgent));
-    Entry& entry = entries_[static_cast<std::size_t>(fd)];
-    const bool polled = !any(interest & Interest::in) &&
-                        (any(interest & Interest::urgent) ||
-                         (any(interest & Interest::out) && is_terminal(fd, entry)));
-    if (polled != entry.polled) polled_ += polled ? 1 : -1;
-    entry.polled = polled;
+    hear_of_hang_up(entry, watched ? HangUp::watched : HangUp::reported);
   }
 
-  [[nodiscard]] bool is_terminal(NativeHandle fd, Entry& entry) const noexcept
+  void hear_of_hang_up(Entry& entry, HangUp by) noexcept BATON_REQUIRES(mutex_) {
+    watched_ += (by != HangUp::reported ? 1 : 0) - (entry.hang_up != HangUp::reported ? 1 : 0);
+    polled_ += (by == HangUp::polled ? 1 : 0) - (entry.hang_up == HangUp::polled ? 1 : 0);
+    entry.hang_up = by;
+  }
+
+  [[nodiscard]] bool hangs_up_without_room(NativeHandle fd, Entry& entry) const noexcept
       BATON_REQUIRES(mutex_) {
-    if (entry.is == Is::unknown) {
-      entry.is = system_.isatty(fd) == 1 ? Is::terminal : Is::other;
+    if (entry.family == Family::unknown) {
+      int domain = AF_UNSPEC;
+      socklen_t size = sizeof(domain);
+      const bool internet = system_.getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
+                            (domain == AF_INET || domain == AF_INET6);
+      entry.family = internet ? Family::internet : Family::other;
     }
-    return entry.is == Is::terminal;
+    return entry.family == Family::other;
   }
 
-  void poll_for_hang_ups(Waited& waited) noexcept {
+  // Leaves the bit for reading to those that ask for it.
+  void look_for_hang_ups(Waited& waited) noexcept {
     const timespec at_once{};
     const os::LockGuard lock(mutex_, system_);
     for (NativeHandle fd = 0; fd < waited.end; ++fd) {
-      if (!entries_[static_cast<std::size_t>(fd)].polled) continue;
+      Entry& entry = entries_[static_cast<std::size_t>(fd)];
+      if (entry.hang_up == HangUp::reported) continue;
+      if (entry.hang_up == HangUp::watched && !FD_ISSET(fd, &waited.in)) continue;
       // Without events, poll reports only hang-ups and errors.
       pollfd look{fd, 0, 0};
-      if (system_.ppoll(&look, 1, &at_once, nullptr) <= 0) continue;
-      FD_SET(fd, &waited.in);
-      FD_SET(fd, &waited.out);
+      const bool hung_up = system_.ppoll(&look, 1, &at_once, nullptr) > 0;
+      set(waited.in, fd, hung_up);
+      if (hung_up) {
+        FD_SET(fd, &waited.out);
+      } else {
+        FD_CLR(fd, &in_);
+        hear_of_hang_up(entry, HangUp::polled);
+      }
     }
   }
 
   Waited copy() noexcept {
     const os::LockGuard lock(mutex_, system_);
-    return {in_, out_, urgent_, end_, changes_, polled_ > 0};
+    return {in_, out_, urgent_, end_, changes_, watched_ > 0, polled_ > 0};
   }
 
   // EINTR: zero reports. EBADF: a descriptor was closed. ENOMEM: the caller's answer. EINVAL: the
@@ -220,7 +242,9 @@ class SelectWaitStrategy final : public WaitStrategy {
   fd_set urgent_ BATON_GUARDED_BY(mutex_);
   int end_ BATON_GUARDED_BY(mutex_) = 0;  // one more than the highest
   std::uint64_t changes_ BATON_GUARDED_BY(mutex_) = 0;
-  int polled_ BATON_GUARDED_BY(mutex_) = 0;  // number of polled entries
+  // The numbers of entries whose hang-ups are watched or polled for, and of those polled.
+  int watched_ BATON_GUARDED_BY(mutex_) = 0;
+  int polled_ BATON_GUARDED_BY(mutex_) = 0;
   std::array<Entry, FD_SETSIZE> entries_ BATON_GUARDED_BY(mutex_);
 
   int next_ = 0;  // used by the waiting thread only

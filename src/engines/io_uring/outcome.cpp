@@ -223,16 +223,27 @@ Verdict failed(Operation& operation, int error, const os::System& system) noexce
   return Verdict::finished;
 }
 
-Verdict succeeded(Operation& operation, const Message* message, int result) noexcept {
+// The kernel adds the end of the peer's stream to what every poll asks for. That is no room, and
+// each further poll ends at once by it.
+bool is_only_an_end(const Operation& operation, int events) noexcept {
+  return events == POLLRDHUP && !operation.has(Operation::readable);
+}
+
+Verdict succeeded(Operation& operation, const Message* message, int result,
+                  const os::System& system) noexcept {
   switch (operation.kind()) {
     case OperationKind::accept:
       operation.set_bytes(static_cast<std::size_t>(result));
       return finish(operation, 0);
     case OperationKind::connect:
     case OperationKind::sync_file:
-    case OperationKind::wait_ready:
     case OperationKind::shutdown:
     case OperationKind::close:
+      return finish(operation, 0);
+    case OperationKind::wait_ready:
+      if (is_only_an_end(operation, result)) {
+        return tried_in_vain(operation, Verdict::again, system);
+      }
       return finish(operation, 0);
     default:
       return moved(operation, message, static_cast<std::size_t>(result));
@@ -280,7 +291,7 @@ Verdict judge(Operation& operation, const Message* message, int result,
   } else if (result < 0) {
     verdict = failed(operation, -result, system);
   } else {
-    verdict = succeeded(operation, message, result);
+    verdict = succeeded(operation, message, result, system);
   }
   if (verdict != Verdict::finished && state.cancelled) {
     finish_cancelled(operation);

@@ -175,6 +175,35 @@ TEST_P(Full, a_peer_that_stays_full_costs_next_to_nothing) {
   }
 }
 
+// Such a peer sends nothing any more, which is no room.
+TEST_P(Full, a_wait_for_room_does_not_end_when_the_peer_half_closes) {
+  if (with_troubles()) GTEST_SKIP() << "each delay of the chaos engine is a call";
+  use([](Config& config) { config.system = &test::counting_system(); });
+  for (const bool local : {true, false}) {
+    Pair pair = local ? unix_pair() : tcp_pair();
+    const std::string block(65'536, 'x');
+    std::size_t filled = 0;
+    for (ssize_t sent = 0; sent >= 0; filled += static_cast<std::size_t>(std::max(sent, {}))) {
+      sent = ::send(pair.ours.get(), block.data(), block.size(), MSG_DONTWAIT);
+    }
+    ASSERT_EQ(::shutdown(pair.peer.get(), SHUT_WR), 0);
+    Handle* const handle = adopt(pair.ours);
+    Probe& input = plain(OperationKind::wait_ready, handle, Operation::readable);
+    finish(input);
+    EXPECT_FALSE(input.failed()) << "the end of the stream";
+    Probe& room = plain(OperationKind::wait_ready, handle, Operation::writable);
+    start(room);
+    run_for(20ms);
+    test::system_calls().clear();
+    run_for(100ms);
+    EXPECT_LT(test::system_calls().all_but_locks(), 200U) << local;
+    EXPECT_TRUE(room.is_pending());
+    receive(pair.peer.get(), filled);
+    finish(room);
+    EXPECT_FALSE(room.failed()) << room.error().message();
+  }
+}
+
 TEST_P(Full, a_write_to_a_terminal_ends_when_the_other_side_is_gone) {
   int master = -1;
   int slave = -1;

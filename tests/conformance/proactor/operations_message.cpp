@@ -402,5 +402,43 @@ TEST_P(Message, wait_ready_tells_of_room_that_no_write_has_missed) {
   }
 }
 
+// There is no room, neither before the peer shuts both directions down nor after it.
+TEST_P(Message, wait_ready_for_room_ends_by_a_hang_up) {
+  for (const bool gone_before : {true, false}) {
+    Pair pair = unix_pair();
+    const std::string block(512, 'x');
+    while (::send(pair.ours.get(), block.data(), block.size(), MSG_DONTWAIT) > 0) continue;
+    Handle* const handle = adopt(pair.ours);
+    if (gone_before) {
+      ASSERT_EQ(::shutdown(pair.peer.get(), SHUT_RDWR), 0);
+    }
+    Probe& full = plain(OperationKind::wait_ready, handle, Operation::writable);
+    start(full);
+    run_for(1ms);
+    if (!gone_before) {
+      EXPECT_TRUE(full.is_pending());
+      ASSERT_EQ(::shutdown(pair.peer.get(), SHUT_RDWR), 0);
+    }
+    finish(full);
+    EXPECT_FALSE(full.failed()) << full.error().message();
+  }
+}
+
+// So a writer learns that its reader has gone.
+TEST_P(Message, wait_ready_for_the_direction_that_a_pipe_lacks_ends_by_a_hang_up) {
+  for (const bool writer : {true, false}) {
+    Pair pair = writer ? pipe_to_write() : pipe_to_read();
+    Handle* const handle = adopt(pair.ours, HandleKind::pipe);
+    Probe& wait = plain(OperationKind::wait_ready, handle,
+                        writer ? Operation::readable : Operation::writable);
+    start(wait);
+    run_for(1ms);
+    EXPECT_TRUE(wait.is_pending()) << writer;
+    pair.peer.reset();
+    finish(wait);
+    EXPECT_FALSE(wait.failed()) << wait.error().message();
+  }
+}
+
 }  // namespace
 }  // namespace baton::conformance

@@ -125,6 +125,66 @@ TEST_P(wait_strategy, error_is_reported_to_the_writer) {
   EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::out));
 }
 
+// The peer has shut both directions down and takes no byte out of its full buffer.
+TEST_P(wait_strategy, a_hang_up_without_room_is_reported_to_the_writer) {
+  for (const bool unread : {false, true}) {
+    for (const bool gone_before : {false, true}) {
+      const SocketPair pair;
+      pair.fill();
+      if (unread) pair.make_readable();
+      if (gone_before) {
+        ASSERT_EQ(::shutdown(pair.peer.get(), SHUT_RDWR), 0);
+      }
+      add(pair.ours.get(), Interest::out, token_of(1));
+      if (!gone_before) {
+        // The first report of an edge strategy about a new descriptor is a hint.
+        const auto reports = wait();
+        EXPECT_TRUE(reports.empty() || info().trigger == Trigger::edge);
+        ASSERT_EQ(::shutdown(pair.peer.get(), SHUT_RDWR), 0);
+      }
+      ASSERT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::out))
+          << unread << gone_before;
+      EXPECT_FALSE(strategy().remove(pair.ours.get()));
+    }
+  }
+}
+
+// Data is no room, and ends no wait.
+TEST_P(wait_strategy, unread_data_is_not_reported_to_the_writer) {
+  for (const Interest interest : {Interest::out, Interest::urgent}) {
+    const SocketPair pair;
+    pair.fill();
+    add(pair.ours.get(), interest, token_of(1));
+    static_cast<void>(wait());  // an edge strategy may give a hint
+    pair.make_readable();
+    EXPECT_TRUE(wait().empty());
+    EXPECT_FALSE(strategy().modify(pair.ours.get(), Interest::both, token_of(1)));
+    EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::in));
+    EXPECT_FALSE(strategy().remove(pair.ours.get()));
+  }
+}
+
+// Each end of a pipe has one direction. The other one is ready when the other end is gone.
+TEST_P(wait_strategy, the_end_of_a_pipe_is_reported_for_the_direction_that_it_lacks) {
+  for (const bool writer : {false, true}) {
+    for (const Interest interest : {writer ? Interest::in : Interest::out, Interest::urgent}) {
+      int ends[2];
+      ASSERT_EQ(::pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+      const Fd ours(ends[writer ? 1 : 0]);
+      Fd other(ends[writer ? 0 : 1]);
+      add(ours.get(), interest, token_of(1));
+      const auto reports = wait();
+      EXPECT_TRUE(reports.empty() || info().trigger == Trigger::edge) << "other than a hint";
+      other.close();
+      // A hang-up is both, also for one that waits for urgent data only.
+      const Interest told = interest == Interest::urgent ? Interest::both : interest;
+      ASSERT_EQ(ready_of(wait_for_reports(), token_of(1)) & told, told)
+          << (writer ? "writer" : "reader");
+      EXPECT_FALSE(strategy().remove(ours.get()));
+    }
+  }
+}
+
 // The system passes bytes on beside the writer. There is no room for good only when the buffer of
 // the reader is full.
 void fill_terminal(int writer, int reader) {
@@ -176,10 +236,10 @@ TEST_P(wait_strategy, a_terminal_that_has_hung_up_can_be_added) {
   EXPECT_TRUE(any(ready_of(wait_for_reports(), token_of(1)) & Interest::in));
 }
 
-// A number that named a socket before.
+// A number that named a TCP socket before.
 TEST_P(wait_strategy, a_hang_up_of_a_terminal_under_a_used_number_is_reported_to_the_writer) {
-  const SocketPair before;
-  const int number = before.ours.get();
+  const Fd before(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const int number = before.get();
   add(number, Interest::out, token_of(1));
   EXPECT_FALSE(strategy().remove(number));
   int ends[2];

@@ -321,16 +321,16 @@ TEST(demux_cost, an_edge_is_registered_once_for_both) {
   EXPECT_EQ(script().calls.size(), 2U);
 }
 
-// A borrowed descriptor is its owner's as soon as nothing is watched.
-// Only the hang-up of a terminal needs another look from time to time.
-TEST(demux_cost, without_a_terminal_select_waits_without_a_limit) {
+// Only unread data that is not asked for needs another look from time to time.
+TEST(demux_cost, without_unread_data_select_waits_without_a_limit) {
   static std::vector<bool> limited;
   os::System system = os::real_system();
-  system.pselect = [](int, fd_set*, fd_set*, fd_set*, const timespec* limit, const sigset_t*) {
+  system.pselect = [](int end, fd_set* in, fd_set* out, fd_set* urgent, const timespec* limit,
+                      const sigset_t* mask) {
     limited.push_back(limit != nullptr);
-    return 0;
+    const timespec at_once{};
+    return os::real_system().pselect(end, in, out, urgent, &at_once, mask);
   };
-  system.isatty = [](int) { return 1; };
   limited.clear();
   const auto strategy = *demux::find_wait_strategy("select")->factory({.system = &system});
   std::vector<Report> reports(1);
@@ -338,20 +338,30 @@ TEST(demux_cost, without_a_terminal_select_waits_without_a_limit) {
     EXPECT_TRUE(strategy->wait(reports, Deadline::never(), nullptr).has_value());
     return limited.back();
   };
-  const SocketPair pair;
-  EXPECT_FALSE(waits());
-  for (int round = 0; round < 2; ++round) {
-    ASSERT_FALSE(strategy->add(pair.ours.get(), Interest::out, {1, 1}));
+  for (const Interest interest : {Interest::out, Interest::urgent}) {
+    const SocketPair pair;
+    pair.fill();
+    ASSERT_FALSE(strategy->add(pair.ours.get(), interest, {1, 1}));
+    EXPECT_FALSE(waits());
+    EXPECT_FALSE(waits());
+    pair.make_readable();
+    EXPECT_FALSE(waits()) << "it finds the data";
     EXPECT_TRUE(waits());
     ASSERT_FALSE(strategy->modify(pair.ours.get(), Interest::both, {1, 1}));
     EXPECT_FALSE(waits());
-    ASSERT_FALSE(strategy->modify(pair.ours.get(), Interest::out, {1, 1}));
+    EXPECT_EQ(pair.drain(), 1);
+    ASSERT_FALSE(strategy->modify(pair.ours.get(), interest, {1, 1}));
+    EXPECT_FALSE(waits());
+    EXPECT_FALSE(waits());
+    pair.make_readable();
+    EXPECT_FALSE(waits());
     EXPECT_TRUE(waits());
     EXPECT_FALSE(strategy->remove(pair.ours.get()));
     EXPECT_FALSE(waits());
   }
 }
 
+// A borrowed descriptor is its owner's as soon as nothing is watched.
 TEST(demux_cost, a_dropped_watch_is_not_registered) {
   for (const Trigger trigger : {Trigger::level, Trigger::edge, Trigger::one_shot}) {
     const SocketPair pair;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -242,6 +243,23 @@ TEST_F(Outcome, connect_in_progress) {
   EXPECT_EQ(answer(-EAGAIN), Verdict::back_off);
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+// The kernel adds the end of the peer's stream to every poll. Asked for room, it says nothing.
+TEST_F(Outcome, the_end_of_a_stream_is_no_room) {
+  prepare(OperationKind::wait_ready, HandleKind::stream_socket, Operation::writable);
+  int tries = 0;
+  Verdict verdict = Verdict::again;
+  for (; verdict == Verdict::again && tries < 100; ++tries) verdict = answer(POLLRDHUP);
+  EXPECT_EQ(verdict, Verdict::back_off);
+  for (const auto& [asked, found] : {std::pair{Operation::writable, POLLOUT | POLLRDHUP},
+                                     {Operation::writable, POLLHUP | POLLRDHUP},
+                                     {Operation::readable, POLLIN | POLLRDHUP},
+                                     {Operation::readable, POLLRDHUP + 0}}) {
+    prepare(OperationKind::wait_ready, HandleKind::stream_socket, asked);
+    EXPECT_EQ(answer(found), Verdict::finished) << found;
+    EXPECT_FALSE(operation.failed());
+  }
 }
 
 TEST_F(Outcome, a_pooled_read_gives_its_block_back) {
