@@ -18,8 +18,10 @@ int find_kind(int fildes, mode_t mode, HandleKind& kind) noexcept {
     kind = type == SOCK_STREAM ? HandleKind::stream_socket : HandleKind::datagram_socket;
     return 0;
   }
-  const bool positioned =
-      S_ISREG(mode) || S_ISBLK(mode) || (!S_ISFIFO(mode) && ::lseek(fildes, 0, SEEK_CUR) >= 0);
+  // The files of eventfd, timerfd and inotify have no type. lseek(2) answers as if they had a
+  // position.
+  const bool positioned = S_ISREG(mode) || S_ISBLK(mode) || S_ISDIR(mode) ||
+                          (S_ISCHR(mode) && ::lseek(fildes, 0, SEEK_CUR) >= 0);
   kind = positioned ? HandleKind::file : HandleKind::pipe;
   return 0;
 }
