@@ -9,16 +9,21 @@
 namespace baton::native {
 namespace {
 
-HandleKind kind_of(int fildes, mode_t mode) noexcept {
-  if (S_ISREG(mode) || S_ISBLK(mode)) return HandleKind::file;
+/// 0, or an errno.
+int find_kind(int fildes, mode_t mode, HandleKind& kind) noexcept {
   if (S_ISSOCK(mode)) {
-    int type = SOCK_STREAM;
+    int type = 0;
     socklen_t size = sizeof(type);
-    ::getsockopt(fildes, SOL_SOCKET, SO_TYPE, &type, &size);
-    return type == SOCK_STREAM ? HandleKind::stream_socket : HandleKind::datagram_socket;
+    if (::getsockopt(fildes, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return errno;
+    kind = type == SOCK_STREAM ? HandleKind::stream_socket : HandleKind::datagram_socket;
+    return 0;
   }
-  const bool positioned = !S_ISFIFO(mode) && ::lseek(fildes, 0, SEEK_CUR) >= 0;
-  return positioned ? HandleKind::file : HandleKind::pipe;
+  // The files of eventfd, timerfd and inotify have no type. lseek(2) answers as if they had a
+  // position.
+  const bool positioned = S_ISREG(mode) || S_ISBLK(mode) || S_ISDIR(mode) ||
+                          (S_ISCHR(mode) && ::lseek(fildes, 0, SEEK_CUR) >= 0);
+  kind = positioned ? HandleKind::file : HandleKind::pipe;
+  return 0;
 }
 
 }  // namespace
@@ -28,9 +33,8 @@ int look_at(int fildes, OpenFile& found) noexcept {
   if (::fstat(fildes, &status) != 0) return errno;
   found.device = status.st_dev;
   found.inode = status.st_ino;
-  found.kind = kind_of(fildes, status.st_mode);
   found.directory = S_ISDIR(status.st_mode);
-  return 0;
+  return find_kind(fildes, status.st_mode, found.kind);
 }
 
 }  // namespace baton::native

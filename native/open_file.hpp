@@ -1,5 +1,5 @@
-// OpenFile: which open file a descriptor's number names. For code that borrows descriptors and must
-// notice that a number was closed and handed out again: the ACE bridge, and libuaio.
+// OpenFile: which open file a descriptor's number names. For the ACE bridge, which borrows
+// descriptors and must notice that a number was closed and handed out again.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,8 @@ struct OpenFile {
 
 /// Looks at a number: 0, or the system's error (EBADF: it names no open file). A socket is a stream
 /// or a datagram socket, whether it listens or not. A device with a position is a file, one without
-/// is a pipe. One system call; two for a socket or a device.
+/// is a pipe, and so are the kernel's nameless files (eventfd, timerfd, inotify). These share one
+/// inode, so they all look the same. One system call; two for a socket or a device.
 int look_at(int fildes, OpenFile& found) noexcept;
 
 }  // namespace baton::native

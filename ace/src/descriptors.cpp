@@ -171,8 +171,11 @@ int Descriptors::start(const Start& start) noexcept {
 }
 
 int Descriptors::wait_in_line(Descriptor& descriptor, const Start& start) noexcept {
-  if (descriptor.handle == nullptr) {
-    if (const int error = native::look_at(start.fildes, descriptor.file)) return error;
+  native::OpenFile now;
+  if (const int error = native::look_at(start.fildes, now)) return error;
+  if (!(now == descriptor.file)) {
+    let_go(descriptor);
+    descriptor.file = now;
   }
   try {
     if (!descriptor.waiting) descriptor.waiting = std::make_unique<std::deque<Waiting>>();
@@ -193,7 +196,8 @@ bool Descriptors::begin_next(Descriptor& descriptor) {
     if (!descriptor.waiting || descriptor.waiting->empty()) return false;
     next = descriptor.waiting->front();
     descriptor.waiting->pop_front();
-    error = next.cancelled ? ECANCELED : start_now(descriptor, next.start);
+    error = next.cancelled ? ECANCELED : let_go_of_earlier(descriptor, next.start.fildes);
+    if (error == 0) error = start_now(descriptor, next.start);
     if (error == ESHUTDOWN) error = ECANCELED;  // it was started, and ends with the proactor
   }
   if (error != 0) next.start.told.function(bridge_, next.start.told.what, {0, error});
@@ -265,12 +269,20 @@ int Descriptors::opened(int fildes) noexcept {
   Descriptor* const descriptor = find(fildes);
   if (descriptor == nullptr) return 0;
   const std::lock_guard guard{descriptor->mutex};
-  if (descriptor->handle == nullptr && !must_wait(*descriptor)) return 0;
-  native::OpenFile file;
-  const int error = native::look_at(fildes, file);
+  if (descriptor->handle == nullptr) return 0;  // starts that wait are compared when they begin
+  const int error = let_go_of_earlier(*descriptor, fildes);
+  return error != ECANCELED ? error : 0;
+}
+
+/// 0: the number names the file of the handle and of the starts that wait. ECANCELED: it does not,
+/// and they are let go. Otherwise the file cannot be examined.
+int Descriptors::let_go_of_earlier(Descriptor& descriptor, int fildes) noexcept {
+  native::OpenFile now;
+  const int error = native::look_at(fildes, now);
   if (error != 0 && error != EBADF) return error;
-  if (error == EBADF || !(file == descriptor->file)) let_go(*descriptor);
-  return 0;
+  if (error == 0 && now == descriptor.file) return 0;
+  let_go(descriptor);
+  return ECANCELED;
 }
 
 void Descriptors::let_go(int fildes) noexcept {

@@ -138,6 +138,7 @@ class Descriptors {
   Request* take(Descriptor& descriptor) noexcept;
   Request* make(Descriptor& descriptor) noexcept;
   int wait_in_line(Descriptor& descriptor, const Start& start) noexcept;
+  int let_go_of_earlier(Descriptor& descriptor, int fildes) noexcept;
   void let_go(Descriptor& descriptor) noexcept;
   void close_handle(Descriptor& descriptor) noexcept;
   static bool must_wait(const Descriptor& descriptor) noexcept;

@@ -337,6 +337,26 @@ TEST(Lazy, WaitingStartsTakeNothingFromTheNextFile) {
   EXPECT_EQ(static_cast<u_long>(ECANCELED), before.errors[0]);
 }
 
+// No operation is opened for the next file before the event loop runs.
+TEST(Lazy, WaitingStartsCompareTheirFile) {
+  Proactor proactor{Config::from_environment(), {.lazy = true}};
+  Errors errors;
+  const SocketPair pair;
+  ACE_Message_Block block(10);
+  const std::unique_ptr<ACE_Asynch_Read_Stream_Impl> reader{proactor.create_asynch_read_stream()};
+  ASSERT_EQ(0, reader->open(errors.proxy(), pair.first, nullptr, nullptr));
+  ASSERT_EQ(0, reader->read(block, 10, nullptr, 0, 0));
+  const SocketPair next;
+  ASSERT_EQ(pair.first, ::dup2(next.first, pair.first));
+  ASSERT_EQ(1, ::write(next.second, "x", 1));
+  ASSERT_TRUE(errors.reach(proactor, 1));
+  EXPECT_EQ(static_cast<u_long>(ECANCELED), errors.errors[0]);
+  ASSERT_EQ(0, reader->read(block, 10, nullptr, 0, 0));
+  ASSERT_TRUE(errors.reach(proactor, 2));
+  EXPECT_EQ(0U, errors.errors[1]);
+  EXPECT_EQ(1U, block.length());
+}
+
 /// Counts its accepts, and closes the connections.
 class Accepts final : public ACE_Handler {
  public:

@@ -24,6 +24,9 @@ class Endings : public ACE_Service_Handler {
 
   [[nodiscard]] int all() const { return succeeded + cancelled + failed; }
   void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override { count(result); }
+  void handle_write_stream(const ACE_Asynch_Write_Stream::Result& result) override {
+    count(result);
+  }
 
  private:
   void count(const ACE_Asynch_Result& result) {
@@ -81,6 +84,75 @@ TEST_F(Numbers, AreUsedTwiceAgainBeforeTheFirstIsForgotten) {
   EXPECT_EQ(1, counters[1].cancelled);
   EXPECT_EQ(1, counters[2].succeeded);
   EXPECT_EQ(1U, blocks[2].length());
+}
+
+/// Each operation waits for the end of the first file, is closed without a cancel, and the number
+/// names the third file when the event loop runs.
+class NumbersThatWait : public Numbers {
+ protected:
+  NumbersThatWait() {
+    ACE_Asynch_Read_Stream reader;
+    ACE_Message_Block block(10);
+    EXPECT_EQ(0, reader.open(first_, number_, nullptr, ace()));
+    EXPECT_EQ(0, reader.read(block, 10));
+    EXPECT_EQ(1, ::write(pair_.second, "x", 1));
+    EXPECT_TRUE(drive([&] { return first_.all() == 1; }));
+    SocketPair second;
+    EXPECT_EQ(number_, ::dup2(second.first, number_));
+    peers_.push_back(std::exchange(second.second, -1));
+  }
+  void expect_that_the_third_file_is_read() {
+    Endings third;
+    ACE_Asynch_Read_Stream reader;
+    ACE_Message_Block block(10);
+    ASSERT_EQ(0, reader.open(third, number_, nullptr, ace()));
+    ASSERT_EQ(0, reader.read(block, 10));
+    ASSERT_TRUE(drive([&] { return third.all() == 1; }));
+    EXPECT_EQ(1, third.succeeded);
+    EXPECT_EQ(1U, block.length());
+  }
+
+  Endings first_;
+  Endings second_;
+  ACE_Message_Block block_{10};
+};
+
+TEST_F(NumbersThatWait, ReadNothingFromTheThirdFile) {
+  ACE_Asynch_Read_Stream reader;
+  ASSERT_EQ(0, reader.open(second_, number_, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block_, 10));
+  use_again();
+  ASSERT_TRUE(drive([&] { return second_.all() == 1; }));
+  EXPECT_EQ(1, second_.cancelled);
+  expect_that_the_third_file_is_read();
+}
+
+TEST_F(NumbersThatWait, WriteNothingToTheThirdFile) {
+  ACE_Asynch_Write_Stream writer;
+  ASSERT_EQ(0, block_.copy("secret", 6));
+  ASSERT_EQ(0, writer.open(second_, number_, nullptr, ace()));
+  ASSERT_EQ(0, writer.write(block_, 6));
+  use_again();
+  ASSERT_TRUE(drive([&] { return second_.all() == 1; }));
+  EXPECT_EQ(1, second_.cancelled);
+  char byte = 0;
+  EXPECT_EQ(-1, ::recv(peers_.back(), &byte, 1, MSG_DONTWAIT));
+  expect_that_the_third_file_is_read();
+}
+
+// The program uses the number for the third file without opening an operation for it.
+TEST_F(NumbersThatWait, StartForTheThirdFileInItsOrder) {
+  ACE_Asynch_Read_Stream reader;
+  ACE_Message_Block block(10);
+  ASSERT_EQ(0, reader.open(second_, number_, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block_, 10));
+  use_again();
+  ASSERT_EQ(0, reader.read(block, 10));
+  ASSERT_TRUE(drive([&] { return second_.all() == 2; }));
+  EXPECT_EQ(1, second_.cancelled);
+  EXPECT_EQ(1, second_.succeeded);
+  EXPECT_EQ(0U, block_.length());
+  EXPECT_EQ(1U, block.length());
 }
 
 // The accept object of a listener that the program has closed leaves the next file alone.

@@ -1,10 +1,17 @@
 // Transfers: files, datagrams, transmit-file, the fields of results, bad arguments.
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 
 #include "support.hpp"
@@ -209,6 +216,90 @@ TEST_F(Transfers, BadInputIsRefusedWithAnError) {
   ASSERT_EQ(0, other.open(taker_, pair.first, nullptr, ace()));
   EXPECT_EQ(-1, other.read(block, 0));
   EXPECT_EQ(ENOSPC, errno);
+}
+
+// -- files without a name: eventfd and its siblings -----------------------------------------------
+
+/// Before threads begin, so that no thread takes the signal.
+struct BlockedSignal {
+  BlockedSignal() {
+    ::sigemptyset(&set);
+    ::sigaddset(&set, SIGUSR2);
+    ::pthread_sigmask(SIG_BLOCK, &set, &before);
+  }
+  ~BlockedSignal() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  BlockedSignal(const BlockedSignal&) = delete;
+  BlockedSignal& operator=(const BlockedSignal&) = delete;
+
+  sigset_t set{};
+  sigset_t before{};
+};
+
+class Nameless : protected BlockedSignal, public AceTest {
+ protected:
+  /// Starts a read, lets something happen, and waits for the end of the read. Closes the file.
+  Ended read(int fildes, const std::function<void()>& happen) {
+    Taker taker;
+    ACE_Message_Block block(1'000);
+    ACE_Asynch_Read_Stream reader;
+    EXPECT_NE(-1, fildes);
+    EXPECT_EQ(0, reader.open(taker, fildes, nullptr, ace()));
+    if (reader.read(block, 1'000) == 0) {
+      happen();
+      EXPECT_TRUE(drive([&] { return taker.read.count == 1; }));
+    } else {
+      ADD_FAILURE() << std::strerror(errno);
+    }
+    EXPECT_EQ(taker.read.bytes, block.length());
+    ::close(fildes);
+    return taker.read;
+  }
+};
+
+TEST_F(Nameless, FilesAreRead) {
+  const std::uint64_t one = 1;
+  const int event = ::eventfd(0, EFD_CLOEXEC);
+  EXPECT_EQ(sizeof(one), read(event, [&] { EXPECT_EQ(8, ::write(event, &one, 8)); }).bytes);
+  const int timer = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+  const itimerspec soon{{0, 0}, {0, 1'000'000}};
+  EXPECT_EQ(8U, read(timer, [&] { ::timerfd_settime(timer, 0, &soon, nullptr); }).bytes);
+  const int file = scratch_file();
+  const int watch = ::inotify_init1(IN_CLOEXEC);
+  const std::string name = "/proc/self/fd/" + std::to_string(file);
+  EXPECT_NE(-1, ::inotify_add_watch(watch, name.c_str(), IN_MODIFY));
+  const Ended modified = read(watch, [&] { EXPECT_EQ(1, ::write(file, "x", 1)); });
+  EXPECT_EQ(sizeof(inotify_event), modified.bytes);
+  ::close(file);
+  const int signals = ::signalfd(-1, &set, SFD_CLOEXEC);
+  const Ended signalled = read(signals, [] { ::kill(::getpid(), SIGUSR2); });
+  EXPECT_EQ(sizeof(signalfd_siginfo), signalled.bytes);
+}
+
+TEST_F(Nameless, EventsAreWritten) {
+  for (const int flags : {0, int{EFD_NONBLOCK}}) {
+    const int event = ::eventfd(0, flags | EFD_CLOEXEC);
+    const std::uint64_t value = 7;
+    Taker taker;
+    ACE_Message_Block block(8);
+    ASSERT_EQ(0, block.copy(reinterpret_cast<const char*>(&value), 8));
+    ACE_Asynch_Write_Stream writer;
+    ASSERT_EQ(0, writer.open(taker, event, nullptr, ace()));
+    ASSERT_EQ(0, writer.write(block, 8)) << std::strerror(errno);
+    ASSERT_TRUE(drive([&] { return taker.written.count == 1; }));
+    EXPECT_EQ(8U, taker.written.bytes);
+    EXPECT_EQ(8U, read(event, [] {}).bytes);
+  }
+}
+
+// A pidfd is ready when its process has ended, and has nothing to read.
+TEST_F(Nameless, ProcessIsNotRead) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  const int process = static_cast<int>(::syscall(SYS_pidfd_open, child, 0));
+  const Ended ended = read(process, [] {});
+  EXPECT_EQ(0, ended.success);
+  EXPECT_EQ(static_cast<u_long>(EINVAL), ended.error);
+  EXPECT_EQ(child, ::waitpid(child, nullptr, 0));
 }
 
 TEST(Options, UnknownWordsAreExplained) {

@@ -3,9 +3,17 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 
 #include "support/descriptors.hpp"
 
@@ -54,6 +62,26 @@ TEST(OpenFile, KnowsItsKind) {
   const Fd program{::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
   EXPECT_EQ(found(program.get()).kind, HandleKind::file);
   EXPECT_FALSE(found(program.get()).directory);
+  const Fd folder{::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  EXPECT_EQ(found(folder.get()).kind, HandleKind::file);
+}
+
+// lseek(2) of most of them succeeds, and a transfer at an offset does not.
+TEST(OpenFile, WithoutANameHasNoPosition) {
+  sigset_t none;
+  ::sigemptyset(&none);
+  const Fd nameless[] = {
+      Fd{::eventfd(0, EFD_CLOEXEC)},
+      Fd{::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)},
+      Fd{::inotify_init1(IN_CLOEXEC)},
+      Fd{::signalfd(-1, &none, SFD_CLOEXEC)},
+      Fd{::epoll_create1(EPOLL_CLOEXEC)},
+      Fd{static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0))},
+  };
+  for (const Fd& each : nameless) {
+    ASSERT_NE(each.get(), -1);
+    EXPECT_EQ(found(each.get()).kind, HandleKind::pipe) << &each - nameless;
+  }
 }
 
 }  // namespace
