@@ -475,10 +475,13 @@ bool LaneLoop::mail(Operation& operation) noexcept {
   operation.engine_state<MailedState>() = {lane_.requests.newest(),
                                            handle != nullptr ? handle->generation() : 0};
   lane_.mailed.fetch_add(1, std::memory_order_relaxed);
-  const Mailbox::Pushed pushed = lane_.mailbox.push(operation, operation.has(Operation::internal));
+  Mailbox::Pushed pushed = lane_.mailbox.push(operation, false);
   if (BATON_UNLIKELY(pushed == Mailbox::Pushed::refused)) {
-    lane_.mailed.fetch_sub(1, std::memory_order_relaxed);
-    return false;
+    if (!operation.has(Operation::internal)) {
+      lane_.mailed.fetch_sub(1, std::memory_order_relaxed);
+      return false;
+    }
+    pushed = lane_.mailbox.push(operation, true);
   }
   call_attention();
   if (pushed == Mailbox::Pushed::first) wake_or_find_leader();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 namespace baton {
 
@@ -22,23 +23,20 @@ class BasicMailbox {
   /// `opens`: into a closed one as well, which is open again then.
   Pushed push(Node& node, bool opens) noexcept {
     Node* head = head_.load(std::memory_order_relaxed);
-    bool empty = false;
     do {
       const bool is_closed = head == closed();
       if (is_closed && !opens) return Pushed::refused;
-      empty = is_closed || head == nullptr;
-      Links::set_next(node, empty ? nullptr : head);
+      Links::set_next(node, is_closed ? nullptr : head);
       // release: the node's content travels with it. seq_cst: ordered before the reading of the
       // owner's sleep word that follows (SleepWord::notify).
     } while (!head_.compare_exchange_weak(head, &node, std::memory_order_seq_cst,
                                           std::memory_order_relaxed));
-    return empty ? Pushed::first : Pushed::more;
+    return is_empty(head) ? Pushed::first : Pushed::more;
   }
   /// True: it was empty. Into a closed one as well.
   bool push(Node& node) noexcept { return push(node, true) == Pushed::first; }
   [[nodiscard]] bool empty() const noexcept {
-    Node* const head = head_.load(std::memory_order_seq_cst);
-    return head == nullptr || head == closed();
+    return is_empty(head_.load(std::memory_order_seq_cst));
   }
   /// False: it is not empty. Owner only.
   bool close() noexcept {
@@ -65,8 +63,12 @@ class BasicMailbox {
 
  private:
   /// An address that no node has.
-  [[nodiscard]] Node* closed() const noexcept {
-    return reinterpret_cast<Node*>(const_cast<BasicMailbox*>(this));
+  [[nodiscard]] static Node* closed() noexcept {
+    return reinterpret_cast<Node*>(std::uintptr_t{1});
+  }
+  /// Null or closed.
+  [[nodiscard]] static bool is_empty(const Node* head) noexcept {
+    return reinterpret_cast<std::uintptr_t>(head) <= 1;
   }
 
   Atomic<Node*> head_{nullptr};

@@ -100,7 +100,7 @@ TEST_F(Native, ExceptionsOfBatonsHandlersReachTheCaller) {
 // -- Baton's own loop -----------------------------------------------------------------------------
 
 /// Counts its timers and wake-ups.
-class Ticks final : public ACE_Handler {
+class TimerTicks final : public ACE_Handler {
  public:
   void handle_time_out(const ACE_Time_Value&, const void*) override { times.add(); }
   Count times;
@@ -125,7 +125,7 @@ class OwnLoop {
 };
 
 TEST_F(Native, ItsOwnLoopDeliversTimersAndPostedResults) {
-  Ticks ticks;
+  TimerTicks ticks;
   const OwnLoop loop{native()};
   for (int i = 0; i < 20; ++i) {
     ASSERT_NE(-1, ace()->schedule_timer(ticks, nullptr, ACE_Time_Value{0, 100 * i}));

@@ -15,7 +15,7 @@ namespace baton::ace::test {
 namespace {
 
 /// Notes how it ends. The program decides what complete() does, with a handler or without.
-class OwnResult final : public ACE_POSIX_Asynch_Result {
+class ResultOfTheProgram final : public ACE_POSIX_Asynch_Result {
  public:
   struct Seen {
     int completed = 0;
@@ -23,10 +23,10 @@ class OwnResult final : public ACE_POSIX_Asynch_Result {
     std::size_t bytes = 0;
     u_long error = 0;
   };
-  OwnResult(const ACE_Handler::Proxy_Ptr& handler, Seen& seen)
+  ResultOfTheProgram(const ACE_Handler::Proxy_Ptr& handler, Seen& seen)
       : ACE_POSIX_Asynch_Result(handler, nullptr, ACE_INVALID_HANDLE, 0, 0, 0, ACE_SIGRTMIN),
         seen_(seen) {}
-  ~OwnResult() override { ++seen_.deleted; }
+  ~ResultOfTheProgram() override { ++seen_.deleted; }
   void complete(std::size_t bytes, int, const void*, u_long error) override {
     ++seen_.completed;
     seen_.bytes = bytes;
@@ -44,7 +44,7 @@ class OwnResults : public AceTest {
     destroy();  // before what its completions use
   }
   void start_read(const ACE_Handler::Proxy_Ptr& handler) {
-    auto* const result = new OwnResult(handler, seen_);
+    auto* const result = new ResultOfTheProgram(handler, seen_);
     result->aio_fildes = pair_.first;
     result->aio_buf = data_;
     result->aio_nbytes = sizeof(data_);
@@ -70,13 +70,13 @@ class OwnResults : public AceTest {
     EXPECT_EQ(3, seen_.completed);
     EXPECT_EQ(0U, seen_.bytes);
     EXPECT_EQ(0U, seen_.error);
-    ASSERT_EQ(0, implementation().post_completion(new OwnResult(handler, seen_)));
+    ASSERT_EQ(0, implementation().post_completion(new ResultOfTheProgram(handler, seen_)));
     ASSERT_TRUE(drive([&] { return seen_.deleted == 4; }));
     EXPECT_EQ(4, seen_.completed);
   }
 
   const SocketPair pair_;
-  OwnResult::Seen seen_;
+  ResultOfTheProgram::Seen seen_;
   char data_[10] = {};
 };
 

@@ -132,25 +132,28 @@ TEST_P(Full, a_full_unix_peer_does_not_hold_up_another_that_was_full) {
   Endpoint to_full = full.endpoint;
   Endpoint to_other = other.endpoint;
   Handle* const handle = sender(full, false);
+  std::vector<Probe*> waiting;
+  std::vector<Probe*> served;
   const int more = queue_length() + 2;
-  Probe* waiting = nullptr;
-  Probe* last = nullptr;
-  for (int i = 0; i < more; ++i) waiting = &send(handle, "x", &to_full);
-  for (int i = 0; i < more; ++i) last = &send(handle, "y", &to_other);
+  for (int i = 0; i < more; ++i) waiting.push_back(&send(handle, "x", &to_full));
+  for (int i = 0; i < more; ++i) served.push_back(&send(handle, "y", &to_other));
+  const auto all_sent = [](const std::vector<Probe*>& probes) {
+    return std::all_of(probes.begin(), probes.end(), [](Probe* each) { return each->done(); });
+  };
   run_for(1ms);
-  EXPECT_FALSE(last->done());
+  EXPECT_FALSE(all_sent(served));
   char text[16];
   run([&] {
     while (::recv(other.fd.get(), text, sizeof(text), MSG_DONTWAIT) > 0) continue;
-    return last->done();
+    return all_sent(served);
   });
-  EXPECT_FALSE(last->failed());
-  EXPECT_FALSE(waiting->done());
+  EXPECT_FALSE(all_sent(waiting));
   run([&] {
     while (::recv(full.fd.get(), text, sizeof(text), MSG_DONTWAIT) > 0) continue;
-    return waiting->done();
+    return all_sent(waiting);
   });
-  EXPECT_FALSE(waiting->failed());
+  for (Probe* each : waiting) EXPECT_FALSE(each->failed());
+  for (Probe* each : served) EXPECT_FALSE(each->failed());
 }
 
 TEST_P(Full, a_peer_that_stays_full_costs_next_to_nothing) {
