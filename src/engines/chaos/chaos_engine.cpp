@@ -32,6 +32,7 @@ std::deque<Job*>* line_of(Record& record, const Operation& operation) noexcept {
       return &record.in;
     case OperationKind::write_stream:
     case OperationKind::shutdown:
+    case OperationKind::connect:
       return &record.out;
     case OperationKind::read_file:
       return operation.has(Operation::append) ? &record.in : nullptr;
