@@ -748,12 +748,16 @@ CancelAnswer IoUringEngine::cancel_here(Operation& operation) noexcept {
       break;
     case Place::backing_off:
       stop_resting(operation);
-      if (lane_of(operation) == nullptr) break;
-      // Others wait behind it. The leader ends it as if the kernel had cancelled it, and continues.
-      state.cancelled = true;
-      state.place = Place::postponed;
-      ++postponed_;
-      return CancelAnswer::requested;
+      if (const Lane* const lane = lane_of(operation);
+          lane != nullptr && lane->queue.has_several()) {
+        // The leader ends it as if the kernel had cancelled it, and continues with the others.
+        state.cancelled = true;
+        state.place = Place::postponed;
+        ++postponed_;
+        return CancelAnswer::requested;
+      }
+      leave_lane(operation);
+      break;
   }
   OperationQueue done;
   finish_cancelled(operation);
