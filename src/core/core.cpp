@@ -324,9 +324,9 @@ std::error_code Proactor::Core::start(Operation& operation) noexcept {
   return start_on_handle(operation);
 }
 
-// Another thread may finish the proactor after this one was not refused.
-inline std::error_code Proactor::Core::mail(LaneLoop& loop, Operation& operation) noexcept {
-  if (BATON_LIKELY(loop.mail(operation))) return success_;
+// Another thread may finish the proactor after this one was not refused. `taken`: it had not.
+inline std::error_code Proactor::Core::taken_or_stopped(bool taken, Operation& operation) noexcept {
+  if (BATON_LIKELY(taken)) return success_;
   Access::deactivate(operation);
   return errc::stopped;
 }
@@ -352,18 +352,18 @@ std::error_code Proactor::Core::start_on_handle(Operation& operation) noexcept {
     return errc::limit_reached;
   }
   Access::activate(operation, OperationState::started);
-  return mail(*loop, operation);
+  return taken_or_stopped(loop->mail(operation), operation);
 }
 
 std::error_code Proactor::Core::start_timer(Operation& operation, std::uint32_t lane) noexcept {
   Access::set_processor(operation, static_cast<std::uint16_t>(lane));  // for cancel
   Access::activate(operation, OperationState::started);
   LaneLoop* const loop = per_thread_ ? loops_[lane].get() : nullptr;
-  if (loop != nullptr && !loop->mine()) return mail(*loop, operation);
+  if (loop != nullptr && !loop->mine()) {
+    return taken_or_stopped(loop->mail(operation), operation);
+  }
   if (loop != nullptr) loop->begin_call();  // an earlier cancel_all must not end this timer
-  if (BATON_LIKELY(starter_->start_timer(*lanes_[lane], operation))) return success_;
-  Access::deactivate(operation);
-  return errc::stopped;
+  return taken_or_stopped(starter_->start_timer(*lanes_[lane], operation), operation);
 }
 
 std::error_code Proactor::post(Operation& operation, Notify level, Home home) noexcept {
@@ -398,9 +398,7 @@ std::error_code Proactor::Core::queue_post(Operation& operation, Notify level, H
   }
   Access::activate(operation, OperationState::posted);
   if (!per_thread_) {
-    if (BATON_LIKELY(starter_->post(*first_lane_, operation, level))) return success_;
-    Access::deactivate(operation);
-    return errc::stopped;
+    return taken_or_stopped(starter_->post(*first_lane_, operation, level), operation);
   }
   LaneLoop* const here = LaneLoop::here(ledger_);
   if (operation.strand() != nullptr && home.lane == Home::here_or_next) {
@@ -409,7 +407,7 @@ std::error_code Proactor::Core::queue_post(Operation& operation, Notify level, H
   }
   const bool is_here = here != nullptr && home.lane == Home::here_or_next;
   LaneLoop& loop = is_here ? *here : *loops_[home_of(home)];
-  if (!is_here && !loop.mine()) return mail(loop, operation);
+  if (!is_here && !loop.mine()) return taken_or_stopped(loop.mail(operation), operation);
   loop.begin_call();
   starter_->post(loop.lane(), operation, level);
   return success_;
@@ -750,7 +748,7 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
   if (!handle.owned()) ledger_.numbers.forget(handle);
   Access::activate(operation, OperationState::started);
   LaneLoop& loop = *loops_[Access::lane(handle)];
-  if (!loop.mine()) return mail(loop, operation);
+  if (!loop.mine()) return taken_or_stopped(loop.mail(operation), operation);
   loop.begin_call();
   if (ledger_.begin_close(loop.lane(), handle, &operation)) return {};
   Access::deactivate(operation);  // a close was in the mail

@@ -27,11 +27,12 @@ struct Direction {
   os::Mutex mutex;
   std::uint32_t next_sleeper = 0;  // of BackOffs: its list
   OperationList queue BATON_GUARDED_BY(mutex);
-  std::uint32_t wake_ms = 0;                                // of BackOffs
-  FileOrder order BATON_GUARDED_BY(mutex);                  // of the operations that workers have
-  Listed listed = Listed::no;                               // of BackOffs
-  std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;    // consecutive; see common/pauses.hpp
-  std::uint8_t asleep : 1 BATON_GUARDED_BY(mutex) = false;  // backs off: reports are ignored
+  std::uint32_t wake_ms = 0;                              // of BackOffs
+  FileOrder order BATON_GUARDED_BY(mutex);                // of the operations that workers have
+  Listed listed = Listed::no;                             // of BackOffs
+  std::uint8_t failures : 5 BATON_GUARDED_BY(mutex) = 0;  // consecutive; see common/pauses.hpp
+  std::uint8_t asleep : 1 BATON_GUARDED_BY(mutex) =
+      false;  // rests, or waits for a worker's connect
   // Whether it is a UNIX socket's; found out when a write first has to wait.
   std::uint8_t asked : 1 BATON_GUARDED_BY(mutex) = false;
   std::uint8_t is_unix : 1 BATON_GUARDED_BY(mutex) = false;

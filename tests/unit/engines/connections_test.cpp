@@ -189,6 +189,24 @@ class FullBacklog {
   std::vector<int> waiting_;
 };
 
+/// A connect of a borrowed socket in blocking mode.
+class BlockingConnect {
+ public:
+  BlockingConnect(Driver& driver, Endpoint& address) : driver_(driver) {
+    set_connect(connect, handle_, address);
+  }
+  ~BlockingConnect() {
+    driver_.release(handle_);
+    ::close(fd_);
+  }
+  Operation connect;
+
+ private:
+  Driver& driver_;
+  const int fd_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Handle* const handle_ = driver_.borrow(fd_, HandleKind::stream_socket);
+};
+
 TEST_P(Connections, a_full_backlog_is_waited_for_without_spinning) {
   FullBacklog full;
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -207,38 +225,28 @@ TEST_P(Connections, a_full_backlog_is_waited_for_without_spinning) {
 TEST_P(Connections, interrupted_connect_to_a_unix_socket_is_tried_again) {
   FullBacklog full;
   full.accept_all();
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  Handle* const handle = driver.borrow(fd, HandleKind::stream_socket);
-  Operation connect;
-  set_connect(connect, handle, full.address());
+  BlockingConnect blocking{driver, full.address()};
+  Operation& connect = blocking.connect;
   faults().fail(Call::connect, EINTR, 1);
   ASSERT_TRUE(driver.complete(connect));
   EXPECT_FALSE(connect.failed()) << connect.error().message();
-  driver.release(handle);
-  ::close(fd);
 }
 
 TEST_P(Connections, a_worker_tries_a_full_backlog_again) {
   FullBacklog full;
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  Handle* const handle = driver.borrow(fd, HandleKind::stream_socket);
-  Operation connect;
-  set_connect(connect, handle, full.address());
+  BlockingConnect blocking{driver, full.address()};
+  Operation& connect = blocking.connect;
   EXPECT_EQ(driver.start(connect), Submission::pending);
   while (faults().count(Call::connect) < 3) driver.wait_once();
   full.accept_all();
   ASSERT_TRUE(driver.run(connect));
   EXPECT_FALSE(connect.failed()) << connect.error().message();
-  driver.release(handle);
-  ::close(fd);
 }
 
 TEST_P(Connections, connect_is_cancelled_while_a_worker_has_it) {
   FullBacklog full;
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  Handle* const handle = driver.borrow(fd, HandleKind::stream_socket);
-  Operation connect;
-  set_connect(connect, handle, full.address());
+  BlockingConnect blocking{driver, full.address()};
+  Operation& connect = blocking.connect;
   faults().close_gate();
   EXPECT_EQ(driver.start(connect), Submission::pending);
   faults().until_at_gate(1);
@@ -246,8 +254,6 @@ TEST_P(Connections, connect_is_cancelled_while_a_worker_has_it) {
   faults().open_gate();
   ASSERT_TRUE(driver.run(connect));
   EXPECT_EQ(connect.error(), std::errc::operation_canceled);
-  driver.release(handle);
-  ::close(fd);
 }
 
 TEST_P(Connections, a_back_off_is_not_inherited_by_the_next_connect) {
