@@ -2,6 +2,7 @@
 #include "baton/strand.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -142,6 +143,45 @@ TEST_F(StrandByHand, one_that_is_destroyed_with_a_queue_ends_the_program_with_th
     ::alarm(60);  // else it would wait for the handler for ever
   };
   EXPECT_DEATH(destroy(), "a strand was .*FinishAtEnd");
+}
+
+// The thread in the handler does not exist in the child, and what waits belongs to the parent.
+TEST_F(StrandByHand, one_of_the_parent_may_be_destroyed_in_a_child) {
+  auto destroyed = std::make_unique<Strand>(proactor_);
+  auto retired = std::make_unique<Strand>(proactor_);
+  for (Strand* const each : {destroyed.get(), retired.get()}) {
+    std::thread([&] { ASSERT_TRUE(each->enter(operations_[0])); }).join();
+  }
+  ASSERT_FALSE(destroyed->enter(operations_[1]));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);  // where it waits for the handler for ever
+    destroyed.reset();
+    Strand::retire(std::move(retired));
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(destroyed->leave(), &operations_[1]);
+  ASSERT_TRUE(destroyed->enter(operations_[1]));
+  EXPECT_EQ(destroyed->leave(), nullptr);
+  EXPECT_EQ(retired->leave(), nullptr);
+}
+
+// A handler has forked, and ends the strand in which it runs.
+TEST_F(StrandByHand, one_of_the_parent_may_be_destroyed_in_its_handler_in_a_child) {
+  auto strand = std::make_unique<Strand>(proactor_);
+  ASSERT_TRUE(strand->enter(operations_[0]));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    strand.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(strand->leave(), nullptr);
 }
 
 class StrandUnderLoad : public WithProactor {};
