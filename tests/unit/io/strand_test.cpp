@@ -147,26 +147,54 @@ TEST_F(StrandByHand, one_that_is_destroyed_with_a_queue_ends_the_program_with_th
 
 // The thread in the handler does not exist in the child, and what waits belongs to the parent.
 TEST_F(StrandByHand, one_of_the_parent_may_be_destroyed_in_a_child) {
-  auto destroyed = std::make_unique<Strand>(proactor_);
-  auto retired = std::make_unique<Strand>(proactor_);
-  for (Strand* const each : {destroyed.get(), retired.get()}) {
-    std::thread([&] { ASSERT_TRUE(each->enter(operations_[0])); }).join();
-  }
-  ASSERT_FALSE(destroyed->enter(operations_[1]));
+  auto strand = std::make_unique<Strand>(proactor_);
+  std::thread([&] { ASSERT_TRUE(strand->enter(operations_[0])); }).join();
+  ASSERT_FALSE(strand->enter(operations_[1]));
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(60);  // where it waits for the handler for ever
-    destroyed.reset();
-    Strand::retire(std::move(retired));
+    strand.reset();
     ::_exit(0);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  ASSERT_EQ(destroyed->leave(), &operations_[1]);
-  ASSERT_TRUE(destroyed->enter(operations_[1]));
-  EXPECT_EQ(destroyed->leave(), nullptr);
-  EXPECT_EQ(retired->leave(), nullptr);
+  ASSERT_EQ(strand->leave(), &operations_[1]);
+  ASSERT_TRUE(strand->enter(operations_[1]));
+  EXPECT_EQ(strand->leave(), nullptr);
+}
+
+// A thread of the parent is in enter(), with the mutex of the strand.
+TEST_F(StrandByHand, one_of_the_parent_may_be_retired_in_a_child) {
+  static std::atomic<bool> inside;
+  static std::atomic<bool> forked;
+  inside = forked = false;
+  os::System system = os::real_system();
+  system.lock_point = [] {
+    inside = true;
+    while (!forked) std::this_thread::yield();
+  };
+  Ledger ledger{system, 1, false};
+  Runner runner{ledger};
+  auto strand = std::make_unique<Strand>(proactor_);
+  ASSERT_TRUE(strand->enter(operations_[0]));
+  OperationAccess::runner(operations_[1]) = &runner;
+  std::thread waits([&] { EXPECT_FALSE(strand->enter(operations_[1])); });
+  while (!inside) std::this_thread::yield();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);  // where it waits for that thread for ever
+    Strand::retire(std::move(strand));
+    ::_exit(0);
+  }
+  forked = true;
+  waits.join();
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(strand->leave(), &operations_[1]);
+  ASSERT_TRUE(strand->enter(operations_[1]));
+  EXPECT_EQ(strand->leave(), nullptr);
 }
 
 // A handler has forked, and ends the strand in which it runs.
