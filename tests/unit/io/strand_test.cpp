@@ -212,6 +212,47 @@ TEST_F(StrandByHand, one_of_the_parent_may_be_destroyed_in_its_handler_in_a_chil
   EXPECT_EQ(strand->leave(), nullptr);
 }
 
+// One proactor looks whose turn it is, and later a thread of the other one takes that operation.
+// Nothing orders the two, so that ThreadSanitizer sees what they share.
+TEST(StrandOfTwo, is_overtaken_by_one_that_ends_before_the_other_comes) {
+  Proactor going_on;
+  Proactor ending;
+  Strand strand{going_on};
+  struct Shared {
+    std::atomic<bool> inside{false};
+    std::atomic<bool> over{false};
+    std::atomic<int> ended{0};
+  } shared;
+  std::array<Operation, 3> operations;
+  for (Operation& each : operations) {
+    each.set_strand(&strand);
+    each.set_handler([&shared](Operation&) { ++shared.ended; });
+  }
+  operations[0].set_handler([&shared](Operation&) {
+    shared.inside = true;
+    while (!shared.over) std::this_thread::yield();
+  });
+  ASSERT_FALSE(going_on.post(operations[0]));
+  std::thread first([&] { going_on.run_one(); });
+  while (!shared.inside) std::this_thread::yield();
+  ASSERT_FALSE(going_on.post(operations[1]));
+  ASSERT_FALSE(ending.post(operations[2]));
+  EXPECT_EQ(going_on.poll(), 0U);  // both wait in the strand
+  EXPECT_EQ(ending.poll(), 0U);
+  std::atomic<bool> has_ended{false};
+  std::thread second([&] {
+    while (!has_ended.load(std::memory_order_relaxed)) std::this_thread::yield();
+    going_on.run_one();
+  });
+  shared.over = true;
+  first.join();
+  ending.finish();
+  EXPECT_EQ(shared.ended, 1);
+  has_ended.store(true, std::memory_order_relaxed);
+  second.join();
+  EXPECT_EQ(shared.ended, 2);
+}
+
 class StrandUnderLoad : public WithProactor {};
 
 // Whether it expires or is cancelled; started by a handler, which in per_thread mode is a way of
