@@ -18,6 +18,7 @@
 #include "at_once.hpp"
 #include "futex.hpp"
 #include "library.hpp"
+#include "size_limit.hpp"
 #include "thread.hpp"
 
 namespace uaio {
