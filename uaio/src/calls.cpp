@@ -205,8 +205,8 @@ int cancel(int fildes, aiocb* block) {
   Library& library = Library::get();
   const NoCancel no_cancel;
   library.look();
-  // A transfer that a device is working on cannot be stopped.
-  const std::size_t direct = library.direct().count(fildes, block);
+  // A transfer that a device is working on cannot be stopped. A single one is not looked for.
+  const std::size_t direct = block == nullptr ? library.direct().count(fildes) : 0;
   std::size_t found = direct;
   std::size_t cancelled = 0;
   std::size_t pending = direct;
@@ -219,7 +219,7 @@ int cancel(int fildes, aiocb* block) {
     cancelled += tally.cancelled;
     pending += tally.pending;
   }
-  // The call that starts it, or that hands it on, is not over yet.
+  // A device works on it, or the call that starts it, or that hands it on, is not over yet.
   if (found == 0 && block != nullptr && !is_done(*block)) return AIO_NOTCANCELED;
   if (found == 0) return AIO_ALLDONE;
   if (cancelled == found) return AIO_CANCELED;

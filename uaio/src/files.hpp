@@ -20,12 +20,21 @@
 
 namespace uaio {
 
+/// Requests that wait, each for those before it.
+struct Row {
+  Request* first = nullptr;
+  Request* last = nullptr;
+
+  void push(Request& request) noexcept;
+  /// REQUIRES: it is in this row.
+  void remove(Request& request) noexcept;
+};
+
 /// Datagrams of one direction, or appends (mode=single): one request after the other, because
 /// engines do not guarantee the order.
 struct Line {
   Request* at_work = nullptr;
-  Request* first = nullptr;  // those that wait for it, by run_next, in order of starts
-  Request* last = nullptr;
+  Row others;  // in order of starts
 };
 
 struct Inode {
@@ -73,12 +82,22 @@ class Files {
   void link(Request& request, bool late) noexcept;
   void unlink(Request& request) noexcept;
 
-  /// Calls visit(request) for each that is pending; it may not link or unlink.
+  /// Calls visit(request) for each pending one of the program's descriptor, or of this aiocb alone;
+  /// it may not link or unlink.
   template <class Visit>
-  void for_each(Visit&& visit) const {
+  void for_each(int fildes, const aiocb* block, Visit&& visit) const {
+    const auto look_at = [&](Request& each) {
+      if (each.concerns(fildes, block)) visit(each);
+    };
+    if (block != nullptr) {
+      for (Request* each = *blocks_of(block); each != nullptr; each = each->block_next) {
+        look_at(*each);
+      }
+      return;
+    }
     for (const Inode* const bucket : inodes_) {
       for (const Inode* inode = bucket; inode != nullptr; inode = inode->next) {
-        for (Request* each = inode->first; each != nullptr; each = each->file_next) visit(*each);
+        for (Request* each = inode->first; each != nullptr; each = each->file_next) look_at(*each);
       }
     }
   }
@@ -90,7 +109,16 @@ class Files {
 
  private:
   static constexpr std::size_t buckets = 256;
+  static constexpr std::size_t block_buckets = std::size_t{1} << 12;
 
+  [[nodiscard]] static std::size_t block_bucket(const aiocb* block) noexcept {
+    // The product's upper bits depend on all bits of the address (multiplicative hashing).
+    const std::uint64_t product = reinterpret_cast<std::uintptr_t>(block) * 0x9E37'79B9'7F4A'7C15U;
+    return static_cast<std::size_t>(product >> (64 - 12));
+  }
+  [[nodiscard]] Request* const* blocks_of(const aiocb* block) const noexcept {
+    return &blocks_[block_bucket(block)];
+  }
   Inode* inode_of(const struct stat& status) noexcept;
   void release(Inode& inode) noexcept;
   Descriptor* add(int native, int flags, const struct stat& status) noexcept;
@@ -98,6 +126,7 @@ class Files {
   bool own_table_ = false;
   Descriptor* descriptors_[buckets] = {};
   Inode* inodes_[buckets] = {};
+  Request* blocks_[block_buckets] = {};
   std::size_t count_ = 0;
   Descriptor* free_descriptors_ = nullptr;
   Inode* free_inodes_ = nullptr;

@@ -290,7 +290,7 @@ void Shard::collect() noexcept {
     } catch (...) {
       library_.complain("an engine has failed");
     }
-    if (after_direct_ != nullptr) release_after_direct();
+    if (after_direct_.first != nullptr) release_after_direct();
     start_waiting();
     look_again_ |= brought > 0 && proactor_->glance() == baton::Glance::something;
   } while (look_again_);
