@@ -198,7 +198,7 @@ ssize_t wait_complete(aiocb** block, const timespec* timeout) {
   }
 }
 
-int cancel(int fildes, aiocb* block) {
+int cancel(int fildes, aiocb* block, Names names) {
   if (::fcntl(fildes, F_GETFL) < 0) return fail(EBADF);
   if (block != nullptr && block->aio_fildes != fildes) return fail(EINVAL);
   if (block != nullptr && is_done(*block)) return AIO_ALLDONE;
@@ -214,6 +214,7 @@ int cancel(int fildes, aiocb* block) {
     Shard::Cancelled tally;
     tally.fildes = fildes;
     tally.block = block;
+    tally.spares_datagrams = names == Names::system;
     shard->cancel(tally);
     found += tally.found;
     cancelled += tally.cancelled;

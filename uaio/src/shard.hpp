@@ -45,8 +45,9 @@ class Shard {
     std::uint32_t pending = 0;    // asked for, and not complete yet
     std::uint32_t streams = 0;    // of those: may wait for ever, and end soon when cancelled
     int fildes = -1;
-    const aiocb* block = nullptr;  // null: all of the descriptor
-    Cancelled* after = nullptr;    // calls that wait for what this one cancels, by next
+    const aiocb* block = nullptr;   // null: all of the descriptor
+    bool spares_datagrams = false;  // a datagram that is being written is left alone
+    Cancelled* after = nullptr;     // calls that wait for what this one cancels, by next
     Cancelled* next = nullptr;
     std::atomic<std::uint32_t> answered{0};  // futex
   };

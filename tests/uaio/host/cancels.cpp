@@ -4,9 +4,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -27,6 +29,15 @@ void cancel_beside_starts(std::vector<aiocb>& blocks, int (*start)(aiocb*)) {
   for (aiocb& each : blocks) CHECK(start(&each) == 0);
   started = true;
   thread.join();
+}
+
+/// All threads of the process but this one wait in the kernel.
+bool all_others_sleep() {
+  const std::filesystem::directory_iterator tasks{"/proc/self/task"};
+  return std::all_of(begin(tasks), end(tasks), [](const auto& task) {
+    const int thread = std::stoi(task.path().filename());
+    return thread == ::gettid() || host::sleeps(thread);
+  });
 }
 
 /// Whether it is complete, and not cancelled.
@@ -160,4 +171,29 @@ HOST_CASE(cancels_beside_reads, "answers") {
       for (std::size_t i = 0; i < sent; ++i) CHECK(got[i] == i);
     }
   }
+}
+
+// The peer's queue is full, so the first write has begun and waits; the others wait for it.
+HOST_CASE(datagram_that_is_being_written_is_not_cancelled, "answers") {
+  int ends[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
+  const std::vector<char> data(4'096, 'f');
+  std::vector<char> got(data.size());
+  int queued = 0;
+  while (::send(ends[0], data.data(), data.size(), MSG_DONTWAIT) > 0) ++queued;
+  char bytes[] = {'a', 'b', 'c'};
+  std::vector<aiocb> writes;
+  for (char& each : bytes) writes.push_back(host::request(ends[0], &each, 1));
+  for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
+  host::until(all_others_sleep);  // the system's library has begun by then
+  CHECK(aio_cancel(ends[0], &writes[1]) == AIO_CANCELED);
+  CHECK(aio_cancel(ends[0], &writes[0]) == AIO_NOTCANCELED);
+  CHECK(aio_cancel(ends[0], nullptr) == AIO_NOTCANCELED);
+  CHECK(aio_error(&writes[0]) == EINPROGRESS);
+  for (aiocb* const each : {&writes[1], &writes[2]}) {
+    CHECK(aio_error(each) == ECANCELED && aio_return(each) == -1);
+  }
+  for (; queued > 0; --queued) CHECK(::read(ends[1], got.data(), got.size()) > 0);
+  CHECK(host::finish(writes[0]) == 1);
+  CHECK(::read(ends[1], got.data(), got.size()) == 1 && got[0] == 'a');
 }
