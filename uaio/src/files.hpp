@@ -90,15 +90,11 @@ class Files {
       if (each.concerns(fildes, block)) visit(each);
     };
     if (block != nullptr) {
-      for (Request* each = *blocks_of(block); each != nullptr; each = each->block_next) {
-        look_at(*each);
-      }
-      return;
-    }
-    for (const Inode* const bucket : inodes_) {
-      for (const Inode* inode = bucket; inode != nullptr; inode = inode->next) {
-        for (Request* each = inode->first; each != nullptr; each = each->file_next) look_at(*each);
-      }
+      Request* const first = blocks_[block_bucket(block)];
+      for (Request* each = first; each != nullptr; each = each->block_next) look_at(*each);
+    } else {
+      Request* const first = numbers_[number_bucket(fildes)].first;
+      for (Request* each = first; each != nullptr; each = each->fildes_next) look_at(*each);
     }
   }
 
@@ -109,16 +105,22 @@ class Files {
 
  private:
   static constexpr std::size_t buckets = 256;
-  static constexpr std::size_t block_buckets = std::size_t{1} << 12;
+  static constexpr std::size_t request_buckets = std::size_t{1} << 12;
+  /// In order of starts.
+  struct Numbered {
+    Request* first = nullptr;
+    Request* last = nullptr;
+  };
 
+  [[nodiscard]] static std::size_t number_bucket(int fildes) noexcept {
+    return static_cast<std::size_t>(fildes) % request_buckets;
+  }
   [[nodiscard]] static std::size_t block_bucket(const aiocb* block) noexcept {
     // The product's upper bits depend on all bits of the address (multiplicative hashing).
     const std::uint64_t product = reinterpret_cast<std::uintptr_t>(block) * 0x9E37'79B9'7F4A'7C15U;
-    return static_cast<std::size_t>(product >> (64 - 12));
+    return static_cast<std::size_t>(product >> 32) % request_buckets;
   }
-  [[nodiscard]] Request* const* blocks_of(const aiocb* block) const noexcept {
-    return &blocks_[block_bucket(block)];
-  }
+
   Inode* inode_of(const struct stat& status) noexcept;
   void release(Inode& inode) noexcept;
   Descriptor* add(int native, int flags, const struct stat& status) noexcept;
@@ -126,7 +128,8 @@ class Files {
   bool own_table_ = false;
   Descriptor* descriptors_[buckets] = {};
   Inode* inodes_[buckets] = {};
-  Request* blocks_[block_buckets] = {};
+  Numbered numbers_[request_buckets] = {};
+  Request* blocks_[request_buckets] = {};
   std::size_t count_ = 0;
   Descriptor* free_descriptors_ = nullptr;
   Inode* free_inodes_ = nullptr;

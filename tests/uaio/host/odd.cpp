@@ -465,6 +465,28 @@ HOST_CASE(very_many_are_cancelled_one_by_one, "answers") {
     return ended - started < 12 * (started - begin);
   }));
 }
+// What other descriptors have pending does not matter.
+HOST_CASE(cancels_beside_very_many_requests, "answers") {
+  static std::vector<char> bytes(40'000);
+  static std::vector<aiocb> others;
+  Pipe pipe;
+  Pipe idle;
+  char byte = 0;
+  const auto time_of_cancels = [&] {
+    const double begin = time_of_process();
+    for (int i = 0; i < 2'000; ++i) {
+      aiocb read = host::request(pipe.out(), &byte, 1);
+      CHECK(aio_read(&read) == 0 && aio_cancel(pipe.out(), nullptr) != -1);
+      if (aio_error(&read) == EINPROGRESS) CHECK(::write(pipe.in(), "c", 1) == 1);  // the system's
+      host::wait_for(read);
+    }
+    return time_of_process() - begin;
+  };
+  const double alone = time_of_cancels();
+  for (char& each : bytes) others.push_back(host::request(idle.out(), &each, 1));
+  for (aiocb& each : others) CHECK(aio_read(&each) == 0);
+  CHECK(is_soon_quick([&] { return time_of_cancels() < 4 * alone; }));
+}
 // Each waits for all those before it.
 HOST_CASE(very_many_syncs_at_once, "answers") {
   const int file = ::memfd_create("synced", 0);
