@@ -197,3 +197,19 @@ HOST_CASE(datagram_that_is_being_written_is_not_cancelled, "answers") {
   CHECK(host::finish(writes[0]) == 1);
   CHECK(::read(ends[1], got.data(), got.size()) == 1 && got[0] == 'a');
 }
+
+// Each sync waits for those before it. The last one is taken out while the first are at work.
+HOST_CASE(sync_behind_a_cancelled_one_is_made, "order") {
+  const std::vector<char> page(4'096, 's');
+  const int file = host::temporary();
+  for (int i = 0; i < host::rounds(); ++i) {
+    CHECK(::pwrite(file, page.data(), page.size(), 0) > 0);
+    std::vector<aiocb> syncs(10, host::request(file, nullptr, 0));
+    for (aiocb& each : syncs) CHECK(aio_fsync(O_SYNC, &each) == 0);
+    CHECK(aio_cancel(file, &syncs.back()) != -1);
+    aiocb behind = host::request(file, nullptr, 0);
+    CHECK(aio_fsync(O_SYNC, &behind) == 0);
+    CHECK(host::finish(behind) == 0);
+    for (aiocb& each : syncs) CHECK(host::finish(each) == 0 || errno == ECANCELED);
+  }
+}
