@@ -3,10 +3,10 @@
 
     tests/uaio/ltp.py ltp/testcases/open_posix_testsuite build/lib/libuaio-preload.so
 
-The suite is Linux Test Project's, or the older posixtestsuite. A row is printed for each program whose
-answer is not the same everywhere. Exit 1: one that passes with the system's fails in some mode of
-ours. `unresolved` is no failure: the program found its request complete when it wanted one that is
-still pending.
+The suite is Linux Test Project's, or the older posixtestsuite. A row is printed for each program
+whose answer is not the same everywhere. Exit 1: one that passes with the system's fails in some
+mode of ours. `unresolved` is no failure: the program found its request complete when it wanted one
+that is still pending.
 """
 
 import argparse
@@ -30,7 +30,8 @@ def compiled(source, suite, folder):
     program = folder / f"{source.parent.name}-{source.stem}"
     done = subprocess.run(["cc", "-w", "-std=gnu99", "-D_GNU_SOURCE", "-Dtest_main=main",
                            f"-I{suite / 'include'}", "-include", "fcntl.h", "-include", "signal.h",
-                           "-include", "sys/resource.h", "-o", program, source, "-lrt", "-lpthread"],
+                           "-include", "sys/resource.h", "-o", program, source, "-lrt",
+                           "-lpthread"],
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     return program if done.returncode == 0 else None
 
@@ -54,8 +55,8 @@ def main():
     parser.add_argument("preload")
     arguments = parser.parse_args()
     preload = str(Path(arguments.preload).resolve())
-    sources = [source for name in FUNCTIONS
-               for source in sorted((arguments.suite / "conformance/interfaces" / name).glob("*.c"))]
+    folders = [arguments.suite / "conformance/interfaces" / name for name in FUNCTIONS]
+    sources = [source for folder in folders for source in sorted(folder.glob("*.c"))]
     if not sources:
         sys.exit(f"{arguments.suite}: no programs in conformance/interfaces/aio_*")
     worse = 0
