@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""libuaio-preload.so has the system's names of AIO, and those by which a program changes its limits,
-in the versions of the system's libraries, and no others; libuaio.so has uaio_ and ulio_ only; a
-setting that does not exist is told in one line: names.py PRELOAD LIBUAIO"""
+"""libuaio-preload.so has the system's names of AIO, and those by which a program changes its
+limits, in the versions of the system's libraries, and no others; libuaio.so has uaio_ and ulio_
+only; a setting that does not exist is told in one line: names.py PRELOAD LIBUAIO"""
 
 import os
 import platform
