@@ -2,9 +2,9 @@
 //
 //   06_chat [PORT]        prints "listening PORT"; then, in several terminals: nc 127.0.0.1 PORT
 //
-// All tasks of a scope share a strand: however many threads run the proactor, the room is used by
-// one task at a time and needs no lock. A task may be suspended in the middle of a loop, though,
-// while others change the room; so a shared pointer keeps each listener.
+// All sessions share the strand of their scope: however many threads run the proactor, the room is
+// used by one of them at a time and needs no lock. While a line is on its way to a listener, that
+// one may leave; so a shared pointer keeps each listener.
 
 #include <array>
 #include <baton/baton.hpp>
@@ -17,7 +17,6 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "command_line.hpp"
 
@@ -31,21 +30,27 @@ struct Member {
 };
 using Room = std::set<std::shared_ptr<Member>>;
 
-baton::Task<void> say(Room& room, std::shared_ptr<Member> speaker, std::string line) {
-  const std::string text = speaker->name + ": " + line + "\n";
-  const std::vector<std::shared_ptr<Member>> listeners(room.begin(), room.end());
-  for (const auto& listener : listeners) {
-    if (listener == speaker) continue;
-    // A client that does not read for a second is put out: its session's pending read ends as
-    // cancelled.
-    const auto heard = co_await listener->socket.write_all(text).timeout(1s);
-    if (!heard) listener->socket.cancel();
-  }
+// A client that does not read for a second is put out: its session's pending read ends as
+// cancelled.
+baton::Task<void> tell(std::shared_ptr<Member> listener, const std::string& text) {
+  const auto heard = co_await listener->socket.write_all(text).timeout(1s);
+  if (!heard) listener->socket.cancel();
 }
 
-baton::Task<void> session(Room& room, std::shared_ptr<Member> member) {
+baton::Task<void> say(baton::Proactor& proactor, const Room& room, std::shared_ptr<Member> speaker,
+                      std::string line) {
+  const std::string text = speaker->name + ": " + line + "\n";
+  // To all at once: however many do not read, the others wait for no more than that second.
+  baton::Scope listeners{proactor, {.strand = false}};
+  for (const auto& member : room) {
+    if (member != speaker) listeners.spawn(tell(member, text));
+  }
+  co_await listeners.join();
+}
+
+baton::Task<void> session(baton::Proactor& proactor, Room& room, std::shared_ptr<Member> member) {
   room.insert(member);
-  co_await say(room, member, "(enters)");
+  co_await say(proactor, room, member, "(enters)");
   constexpr std::string_view end_of_line = "\n";
   std::array<char, 512> buffer;
   std::size_t filled = 0;
@@ -56,12 +61,12 @@ baton::Task<void> session(Room& room, std::shared_ptr<Member> member) {
     std::string_view rest{buffer.data(), *received};
     for (std::size_t end = 0; (end = rest.find(end_of_line)) != rest.npos;
          rest.remove_prefix(end + 1)) {
-      co_await say(room, member, std::string(rest.substr(0, end)));
+      co_await say(proactor, room, member, std::string(rest.substr(0, end)));
     }
     std::memmove(buffer.data(), rest.data(), filled = rest.size());
   }
   room.erase(member);
-  co_await say(room, member, "(leaves)");
+  co_await say(proactor, room, member, "(leaves)");
 }
 
 baton::Task<void> serve(baton::Proactor& proactor, baton::Acceptor acceptor,
@@ -77,7 +82,7 @@ baton::Task<void> serve(baton::Proactor& proactor, baton::Acceptor acceptor,
     auto member = std::make_shared<Member>();
     member->socket = std::move(*peer);
     member->name = "guest " + std::to_string(number);
-    sessions.spawn(session(room, std::move(member)));
+    sessions.spawn(session(proactor, room, std::move(member)));
   }
   sessions.cancel();
   co_await sessions.join();  // the room outlives its sessions

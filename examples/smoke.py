@@ -12,6 +12,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 PATIENCE_S = 30
 
@@ -87,7 +89,35 @@ def chat(program):
     bob.flush()
     check(ann.readline().endswith(b": good morning\n"), "the first line")
     check(ann.readline().endswith(b": and goodbye\n"), "the second line")
+    those_who_do_not_read(port, ann, bob)
     stop_server(process)
+
+
+def those_who_do_not_read(port, ann, bob):
+    """They are put out together, not each after a second for which all others wait."""
+    deaf = []
+    for _ in range(2 * PATIENCE_S):
+        connection = socket.socket()
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        connection.connect(("127.0.0.1", port))
+        deaf.append(connection)
+        check(b"(enters)" in ann.readline(), "the entry of one who does not read")
+    ended = threading.Event()
+
+    def talk():
+        while not ended.is_set():
+            bob.write(b"x" * 400 + b"\n")
+
+    talker = threading.Thread(target=talk)
+    talker.start()
+    end = time.monotonic() + PATIENCE_S
+    try:
+        for _ in deaf:
+            while b"(leaves)" not in ann.readline():
+                check(time.monotonic() < end, "those who do not read are put out")
+    finally:
+        ended.set()
+        talker.join()
 
 
 def copy(program):

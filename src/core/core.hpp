@@ -132,7 +132,12 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
   [[nodiscard]] std::uint32_t pick_lane(bool least_loaded) noexcept;
   void refuse_to_end_driven(const char* sentence) const noexcept;
-  inline std::error_code taken_or_stopped(bool taken, Operation& operation) noexcept;
+  /// What a start returns. `taken`: no other thread has finished the proactor since the check.
+  std::error_code taken_or_stopped(bool taken, Operation& operation) noexcept {
+    if (BATON_LIKELY(taken)) return success_;
+    OperationAccess::deactivate(operation);
+    return errc::stopped;
+  }
   std::error_code queue_post(Operation& operation, Notify level, Home home) noexcept;
   void run_what_is_left() noexcept;
   void finish_everything() noexcept;

@@ -138,7 +138,13 @@ class IoUringEngine final : public Engine {
   [[gnu::noinline]] bool reap_locked(OperationQueue& completed) noexcept;
   [[gnu::always_inline]] bool take_all(OperationQueue& completed) noexcept BATON_REQUIRES(mutex_);
   void take_the_last(OperationQueue& completed) noexcept BATON_REQUIRES(mutex_);
+  /// Any completion, outside of the hot path. True: it is an interrupt.
+  bool settle_any(abi::Cqe completion, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
   bool settle(abi::Cqe completion, OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  /// Only one thread at a time raises a counter, so no locked instruction is needed.
+  static void count(std::atomic<std::uint64_t>& counter) noexcept {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
   bool settle_wake(abi::Cqe completion) noexcept BATON_REQUIRES(mutex_);
   void settle_request(Operation& operation, int result, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);

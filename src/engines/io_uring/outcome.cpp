@@ -335,4 +335,12 @@ void finish_lost(Operation& operation) noexcept {
   finish(operation, -static_cast<int>(errc::engine_lost));
 }
 
+bool needs_position(Operation& operation) noexcept {
+  const Handle& handle = *operation.handle();
+  if (!handle.direct() || !handle.is_file()) return false;
+  const bool reads = operation.kind() == OperationKind::read_stream;
+  const bool writes = operation.kind() == OperationKind::write_stream && !handle.appends();
+  return (reads || writes) && progress(operation).step == Step::perform;
+}
+
 }  // namespace baton::engines::uring

@@ -33,4 +33,8 @@ void finish_cancelled(Operation& operation) noexcept;
 /// The same for an operation whose ring is lost.
 void finish_lost(Operation& operation) noexcept;
 
+/// A direct transfer at the position of the file may leave that where it is (seen on Linux 6.18),
+/// and the next one would move the same bytes. An append needs no position.
+bool needs_position(Operation& operation) noexcept;
+
 }  // namespace baton::engines::uring
