@@ -129,7 +129,9 @@ class BATON_EXPORT Proactor {
 
   /// Calls finish() if the program has not. No handler runs afterwards. The handlers that run here
   /// must not touch destroyed objects, such as those declared after the proactor: see FinishAtEnd.
-  /// A handler may call exit(): the proactor, if it is static, is left as it is.
+  /// A handler may call exit(): the proactor, if it is static, is left as it is. A thread that has
+  /// just started or posted here what another one has completed may be on its way out of that call
+  /// still, as when a task moves between two proactors: this waits for it.
   ~Proactor();
   Proactor(const Proactor&) = delete;
   Proactor& operator=(const Proactor&) = delete;

@@ -85,27 +85,20 @@ int start_in_slot(baton_proactor& self, Slot& slot, const KindFacts& facts,
   return 0;
 }
 
-int start_close(baton_proactor& self, Slot& slot, const KindFacts& facts,
-                const baton_operation& from, baton_activation* activation) noexcept {
+/// What `from` names. Null: `error` says why.
+Handle* hold(baton_proactor& self, const KindFacts& facts, const baton_operation& from,
+             int& error) noexcept {
   // The only reason to refuse the close of an open handle. It is checked first: while the close is
   // being refused, the handle must not look closed to others, not even for a moment.
-  if (self.is_inherited()) return BATON_AFTER_FORK;
-  Handle* const handle = self.handles.begin_close(from.handle);
-  if (handle == nullptr) return BATON_HANDLE_CLOSED;
-  const int error = start_in_slot(self, slot, facts, from, handle, activation);
-  BATON_ASSERT(error == 0);
-  return error;
-}
-
-int start_on_handle(baton_proactor& self, Slot& slot, const KindFacts& facts,
-                    const baton_operation& from, baton_activation* activation) noexcept {
-  if (facts.handle == Use::none) {
-    return start_in_slot(self, slot, facts, from, nullptr, activation);
+  const bool closes = facts.kind == OperationKind::close;
+  if (closes && self.is_inherited()) {
+    error = BATON_AFTER_FORK;
+    return nullptr;
   }
-  if (facts.kind == OperationKind::close) return start_close(self, slot, facts, from, activation);
-  const PinnedHandle handle{self.handles, from.handle};
-  if (handle.get() == nullptr) return BATON_HANDLE_CLOSED;
-  return start_in_slot(self, slot, facts, from, handle.get(), activation);
+  Handle* const handle =
+      closes ? self.handles.begin_close(from.handle) : self.handles.pin(from.handle);
+  if (handle == nullptr) error = BATON_HANDLE_CLOSED;
+  return handle;
 }
 
 }  // namespace
@@ -120,8 +113,15 @@ int start(baton_proactor& self, const baton_operation& from,
   if ((from.flags & later) != 0 && self.completion_size < sizeof(baton_completion)) return EINVAL;
   Slot* const slot = self.slots.take();
   if (slot == nullptr) return EAGAIN;
-  const int error = start_on_handle(self, *slot, *facts, from, activation);
-  if (error != 0) self.slots.give(*slot);
+  int error = 0;
+  Handle* const handle = facts->handle != Use::none ? hold(self, *facts, from, error) : nullptr;
+  if (BATON_LIKELY(error == 0)) {
+    error = start_in_slot(self, *slot, *facts, from, handle, activation);
+    const bool closes = facts->kind == OperationKind::close;
+    BATON_ASSERT(error == 0 || !closes);
+    if (handle != nullptr && !closes) self.handles.unpin(from.handle);
+  }
+  if (BATON_UNLIKELY(error != 0)) self.slots.give(*slot);
   return error;
 }
 

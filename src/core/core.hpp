@@ -140,6 +140,7 @@ class Proactor::Core final : public HandlerRunner {
   }
   std::error_code queue_post(Operation& operation, Notify level, Home home) noexcept;
   void run_what_is_left() noexcept;
+  void wait_for_visitors() const noexcept;
   void finish_everything() noexcept;
   void end_engines() noexcept;
   void log_dropped_exception() const noexcept;

@@ -166,6 +166,7 @@ Proactor::Core::~Core() {
   static_cast<void>(ancestor.release());  // as in ~Proactor: its memory is left alone
   finishing_.store(true, std::memory_order_seq_cst);
   run_what_is_left();
+  wait_for_visitors();
   dispatcher_->stop_threads();
 }
 
@@ -200,6 +201,12 @@ void Proactor::Core::finish() noexcept {
   // sees it, or the run that follows finds the post.
   finishing_.store(true, std::memory_order_seq_cst);
   run_what_is_left();
+  wait_for_visitors();
+}
+
+// See visit.hpp. acquire: what those threads did here comes before what this one does next.
+void Proactor::Core::wait_for_visitors() const noexcept {
+  while (ledger_.visitors.load(std::memory_order_acquire) > 0) system_.yield();
 }
 
 // One thread at a time; it goes on for those that come meanwhile.

@@ -7,6 +7,7 @@
 
 #include "baton/strand.hpp"
 #include "core/handle_kinds.hpp"
+#include "core/visit.hpp"
 
 namespace baton {
 
@@ -80,6 +81,7 @@ std::error_code Proactor::Core::start(Operation& operation) noexcept {
   if (BATON_UNLIKELY(operation.state() != OperationState::initialized)) {
     return operation.is_pending() ? errc::operation_in_use : errc::not_prepared;
   }
+  const Visit visit{ledger_};
   if (operation.kind() == OperationKind::timer) {
     if (BATON_UNLIKELY(refuses_everything())) return errc::stopped;
     LaneLoop* const here = per_thread_ ? LaneLoop::here(ledger_) : nullptr;
@@ -139,6 +141,7 @@ std::error_code Proactor::post(Operation& operation, Notify level, Home home) no
 std::error_code Proactor::Core::post(Operation& operation, Notify level, Home home) noexcept {
   if (BATON_UNLIKELY(forked())) return errc::after_fork;
   if (BATON_UNLIKELY(operation.is_pending())) return errc::operation_in_use;
+  const Visit visit{ledger_};
   if (!operation.has(Operation::internal)) {
     return BATON_UNLIKELY(refuses_everything()) ? errc::stopped
                                                 : queue_post(operation, level, home);

@@ -228,6 +228,8 @@ class Ledger {
   /// The number of complete operations that are queued in strands, and so neither pending nor in a
   /// lane's queue. Only the destructor reads it.
   std::atomic<std::uint32_t> in_strands{0};
+  /// Threads that are starting something from outside: see visit.hpp.
+  std::atomic<std::uint32_t> visitors{0};
   /// A borrowed descriptor has had a handle. Set before its first operation.
   std::atomic<bool> has_borrowed{false};
   /// The number of operations in in_strands that no other proactor's thread is bringing back. The

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/runner.hpp"
+#include "core/visit.hpp"
 
 namespace baton {
 
@@ -60,7 +61,9 @@ const std::error_code* Starter::start_less_simple(Operation& operation) noexcept
 // (engine.hpp).
 const std::error_code* Starter::start_beside_others(Lane& lane, Operation& operation,
                                                     Handle& handle, std::uint8_t flags) noexcept {
+  static const std::error_code success;  // not the lane's, which may be gone after a visit
   Dispatcher& dispatcher = *dispatcher_;
+  const Visit visit{ledger_, !dispatcher.inside()};
   Processor& processor = *lane.route.processor;
   set_clock(lane);
   const Deadline deadline = operation.deadline();
@@ -78,7 +81,7 @@ const std::error_code* Starter::start_beside_others(Lane& lane, Operation& opera
   const Submission answer = lane.route.engine->submit(operation, record);
   if (answer == Submission::pending) {
     if (BATON_UNLIKELY(!Dispatcher::leads(processor))) tell_leader(processor);
-    return &lane.success;
+    return &success;
   }
   ledger_.mutex().lock(system_);
   if (BATON_LIKELY(answer == Submission::completed &&
@@ -88,7 +91,7 @@ const std::error_code* Starter::start_beside_others(Lane& lane, Operation& opera
     came_back(lane, processor, operation, answer);
   }
   ledger_.mutex().unlock(system_);
-  return &lane.success;
+  return &success;
 }
 
 void Starter::add_deadline(Lane& lane, Operation& operation) noexcept {
