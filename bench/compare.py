@@ -44,6 +44,8 @@ STOP_TIMEOUT_S = 30
 WARM_UP_LOAD_S = 1.0
 WARM_UP_LOADS_MAX = 60
 WARM_UP_RESTING = 3
+# A round that the machine was too slow for gets this many times its seconds.
+LONGER = 6
 # Compilers that take no more of the CPU time than this have nothing of weight left to do.
 COMPILER_RESTS = 0.02
 
@@ -371,6 +373,14 @@ def measure_server(build, side, pinned, seconds, warm_up_s=0.0, warm_up_messages
             # A part of the CPU time: a JVM that still compiles was not warmed up for long enough.
             **({"compiler_us": compiler / messages / 1000} if warm_up_s > 0 else {}),
         }
+
+
+def once_more(measure, seconds):
+    """measure(seconds); where some sessions got no answer in the time, once more and longer."""
+    try:
+        return measure(seconds)
+    except TooSlow:
+        return measure(seconds * LONGER)
 
 
 def measure_program(options, side):

@@ -28,8 +28,6 @@ MODES = ["shared", "dedicated", "per_thread"]
 SESSIONS = [1, 100, 1000]
 BLOCK = 512
 FILE_BLOCK = 65536
-# A row that the machine was too slow for gets this many times its seconds.
-LONGER = 6
 
 
 # --- measuring ------------------------------------------------------------------------------------
@@ -56,14 +54,13 @@ def combinations(options):
 
 
 def measure_echo(options, what, sessions):
-    """One load on a fresh server; where the machine was too slow for it, once more and longer."""
+    """One load on a fresh server."""
     engine, wait, mode = what
     load = {"sessions": sessions, "block": BLOCK, "window": 0}
     side = ("", compare.echo(engine, wait, mode, options.threads, BLOCK), load)
-    try:
-        return compare.measure_server(options.build, side, False, options.seconds)
-    except compare.TooSlow:
-        return compare.measure_server(options.build, side, False, options.seconds * LONGER)
+    return compare.once_more(
+        lambda seconds: compare.measure_server(options.build, side, False, seconds),
+        options.seconds)
 
 
 def measure_file(options, engine):

@@ -1,6 +1,6 @@
 // Visit: a thread that is not inside a proactor calls it to start something. What it starts may be
-// all that the proactor is kept for: a task that a thread of another proactor brings back may end at
-// once, and then the program ends this proactor. The end waits until its visitors have left.
+// all that the proactor is kept for: a task that a thread of another proactor brings back may end
+// at once, and then the program ends this proactor. The end waits until its visitors have left.
 #pragma once
 
 #include <atomic>

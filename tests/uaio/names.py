@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""libuaio-preload.so has the system's names in the versions of the system's libraries, and no
-others; libuaio.so has uaio_ and ulio_ only; a setting that does not exist is told in one line:
-names.py PRELOAD LIBUAIO"""
+"""libuaio-preload.so has the system's names of AIO, and those by which a program changes its
+limits, in the versions of the system's libraries, and no others; libuaio.so has uaio_ and ulio_
+only; a setting that does not exist is told in one line: names.py PRELOAD LIBUAIO"""
 
 import os
 import platform
@@ -11,7 +11,8 @@ import sys
 
 CALLS = ["aio_read", "aio_write", "aio_error", "aio_return", "aio_suspend", "aio_cancel",
          "aio_fsync", "lio_listio"]
-SEVENTEEN = CALLS + [f"{name}64" for name in CALLS] + ["aio_init"]
+NAMES = CALLS + [f"{name}64" for name in CALLS] + ["aio_init"]
+NAMES += ["setrlimit", "setrlimit64", "prlimit", "prlimit64", "ulimit"]
 
 
 def exported(library):
@@ -31,7 +32,7 @@ def system_versions():
     libraries = subprocess.run(["ldconfig", "-p"], stdout=subprocess.PIPE, text=True,
                                check=True).stdout
     path = re.search(r"libc\.so\.6 \(libc6,x86-64.*=> (\S+)", libraries).group(1)
-    return {pair for pair in exported(path) if pair[0] in SEVENTEEN}
+    return {pair for pair in exported(path) if pair[0] in NAMES}
 
 
 def told(preload, setting):
@@ -44,8 +45,8 @@ def main():
     preload, own = sys.argv[1:3]
     names = exported(preload)
     wrong = []
-    if {name for name, _ in names} != set(SEVENTEEN):
-        wrong.append(f"other names than the seventeen: {sorted(names)}")
+    if {name for name, _ in names} != set(NAMES):
+        wrong.append(f"other names than the system's: {sorted(names)}")
     if platform.machine() == "x86_64":
         missing = system_versions() - names
         if missing:

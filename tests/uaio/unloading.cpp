@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <semaphore.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -35,6 +36,28 @@ aiocb read_of(int fildes, char& byte) {
   return block;
 }
 
+/// This program's setrlimit is libc's, also beside a library that has one.
+void check_size_limit(int (*write)(aiocb*), int (*error)(const aiocb*)) {
+  std::FILE* const file = std::tmpfile();
+  check(file != nullptr, "tmpfile");
+  char byte = 'l';
+  aiocb block = read_of(::fileno(file), byte);
+  block.aio_sigevent.sigev_notify = SIGEV_NONE;
+  const auto next = [&] {
+    check(write(&block) == 0, "write");
+    while (error(&block) == EINPROGRESS) ::usleep(100);
+    return error(&block);
+  };
+  for (int i = 0; i < 5; ++i) check(next() == 0, "below the limit");
+  rlimit before{};
+  check(::getrlimit(RLIMIT_FSIZE, &before) == 0, "getrlimit");
+  const rlimit none{0, before.rlim_max};
+  check(::setrlimit(RLIMIT_FSIZE, &none) == 0, "setrlimit");
+  check(next() == EFBIG, "beyond the limit");
+  check(::setrlimit(RLIMIT_FSIZE, &before) == 0, "setrlimit");
+  std::fclose(file);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -52,6 +75,7 @@ int main(int count, char** arguments) {
   const auto result = reinterpret_cast<ssize_t (*)(aiocb*)>(find("return"));
   const auto suspend =
       reinterpret_cast<int (*)(const aiocb* const*, int, const timespec*)>(find("suspend"));
+  check_size_limit(reinterpret_cast<int (*)(aiocb*)>(find("write")), error);
   sem_init(&called, 0, 0);
   int pipes[2][2];
   check(::pipe(pipes[0]) == 0 && ::pipe(pipes[1]) == 0, "pipe");

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -103,15 +102,6 @@ AtOnce move_stream(const Transfer& transfer) noexcept {
   return {Answer::done, 0, static_cast<std::size_t>(moved)};
 }
 
-// libc uses prlimit, which also handles other processes and costs twice as much.
-bool get_size_limit(rlimit& limit) noexcept {
-#if defined(SYS_getrlimit) && __SIZEOF_LONG__ == 8
-  return ::syscall(SYS_getrlimit, RLIMIT_FSIZE, &limit) == 0;
-#else
-  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0;
-#endif
-}
-
 }  // namespace
 
 bool is_stream(int fildes) noexcept {
@@ -131,17 +121,6 @@ std::size_t move_run(int fildes, Action action, const iovec* list, std::size_t c
   const ssize_t moved = reads(action) ? read_cached(fildes, list, count, offset)
                                       : ::syscall(SYS_pwritev, fildes, list, count, offset, 0L);
   return moved > 0 ? static_cast<std::size_t>(moved) : 0;
-}
-
-SizeLimit look_up_size_limit(const Transfer& transfer) noexcept {
-  rlimit limit{};
-  if (!get_size_limit(limit) || limit.rlim_cur == RLIM_INFINITY) return SizeLimit::none;
-  struct stat status{};
-  if (transfer.bytes == 0 || ::fstat(transfer.fildes, &status) != 0) return SizeLimit::kept;
-  if (!S_ISREG(status.st_mode)) return SizeLimit::kept;
-  const bool appends = (transfer.flags & O_APPEND) != 0;
-  const auto begin = static_cast<rlim_t>(appends ? status.st_size : transfer.offset);
-  return begin >= limit.rlim_cur ? SizeLimit::exceeded : SizeLimit::kept;
 }
 
 AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered,

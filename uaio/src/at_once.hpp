@@ -48,10 +48,4 @@ bool is_stream(int fildes) noexcept;
 std::size_t move_run(int fildes, Action action, const iovec* list, std::size_t count,
                      std::int64_t offset) noexcept;
 
-/// How a write relates to the limit of file sizes (RLIMIT_FSIZE). It is exceeded if the first byte
-/// may not be written: the kernel would then return EFBIG and also send SIGXFSZ to the calling
-/// thread.
-enum class SizeLimit : std::uint8_t { none, kept, exceeded };
-SizeLimit look_up_size_limit(const Transfer& transfer) noexcept;
-
 }  // namespace uaio

@@ -198,15 +198,15 @@ ssize_t wait_complete(aiocb** block, const timespec* timeout) {
   }
 }
 
-int cancel(int fildes, aiocb* block) {
+int cancel(int fildes, aiocb* block, Names names) {
   if (::fcntl(fildes, F_GETFL) < 0) return fail(EBADF);
   if (block != nullptr && block->aio_fildes != fildes) return fail(EINVAL);
   if (block != nullptr && is_done(*block)) return AIO_ALLDONE;
   Library& library = Library::get();
   const NoCancel no_cancel;
   library.look();
-  // A transfer that a device is working on cannot be stopped.
-  const std::size_t direct = library.direct().count(fildes, block);
+  // A transfer that a device is working on cannot be stopped. A single one is not looked for.
+  const std::size_t direct = block == nullptr ? library.direct().count(fildes) : 0;
   std::size_t found = direct;
   std::size_t cancelled = 0;
   std::size_t pending = direct;
@@ -214,12 +214,13 @@ int cancel(int fildes, aiocb* block) {
     Shard::Cancelled tally;
     tally.fildes = fildes;
     tally.block = block;
+    tally.spares_datagrams = names == Names::system;
     shard->cancel(tally);
     found += tally.found;
     cancelled += tally.cancelled;
     pending += tally.pending;
   }
-  // The call that starts it, or that hands it on, is not over yet.
+  // A device works on it, or the call that starts it, or that hands it on, is not over yet.
   if (found == 0 && block != nullptr && !is_done(*block)) return AIO_NOTCANCELED;
   if (found == 0) return AIO_ALLDONE;
   if (cancelled == found) return AIO_CANCELED;

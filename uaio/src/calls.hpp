@@ -20,7 +20,7 @@ int error(const aiocb* block, Names names);
 ssize_t result(aiocb* block, Names names);
 int suspend(const aiocb* const list[], int count, const timespec* timeout);
 ssize_t wait_complete(aiocb** block, const timespec* timeout);
-int cancel(int fildes, aiocb* block);
+int cancel(int fildes, aiocb* block, Names names);
 void initialise(const aioinit* parameters);
 
 }  // namespace uaio

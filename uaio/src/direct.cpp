@@ -365,11 +365,11 @@ bool Direct::has(const Request& request) noexcept {
   return is_direct(request) && request.handed_to.load(std::memory_order_relaxed) == nullptr;
 }
 
-std::size_t Direct::count(int fildes, const aiocb* block) const noexcept {
+std::size_t Direct::count(int fildes) const noexcept {
   std::size_t found = 0;
   if (!busy()) return found;
   for_each_pending([&](const Request& each) {
-    if (!has(each) || !each.concerns(fildes, block)) return;
+    if (!has(each) || !each.concerns(fildes, nullptr)) return;
     if (each.stage.load(std::memory_order_relaxed) == Stage::pending) ++found;
   });
   return found;

@@ -80,8 +80,8 @@ class Direct {
   bool take_back(Request& request) noexcept;
   /// It is a direct request, and not handed on to a shard.
   [[nodiscard]] static bool has(const Request& request) noexcept;
-  /// How many are pending of this descriptor, or of this aiocb alone.
-  [[nodiscard]] std::size_t count(int fildes, const aiocb* block) const noexcept;
+  /// How many are pending of this descriptor.
+  [[nodiscard]] std::size_t count(int fildes) const noexcept;
 
   /// Whether the kernel itself refuses a direct write to anything but a file of a file system.
   [[nodiscard]] bool refuses_streams() const noexcept {

@@ -83,6 +83,21 @@ bool is_same_open_file(int one, int other) noexcept {
 
 }  // namespace
 
+void Row::push(Request& request) noexcept {
+  request.row = this;
+  request.row_next = nullptr;
+  request.row_previous = last;
+  (last == nullptr ? first : last->row_next) = &request;
+  last = &request;
+}
+
+void Row::remove(Request& request) noexcept {
+  Request* const next = request.row_next;
+  Request* const previous = request.row_previous;
+  (previous != nullptr ? previous->row_next : first) = next;
+  (next != nullptr ? next->row_previous : last) = previous;
+}
+
 Inode* Files::inode_of(const struct stat& status) noexcept {
   Inode wanted;
   wanted.device = status.st_dev;
@@ -169,6 +184,14 @@ void Files::link(Request& request, bool late) noexcept {
   request.file_previous = late ? nullptr : inode.last;
   (request.file_previous != nullptr ? request.file_previous->file_next : inode.first) = &request;
   (request.file_next != nullptr ? request.file_next->file_previous : inode.last) = &request;
+  Numbered& numbered = numbers_[number_bucket(request.fildes)];
+  request.fildes_next = nullptr;
+  request.fildes_previous = numbered.last;
+  (numbered.last != nullptr ? numbered.last->fildes_next : numbered.first) = &request;
+  numbered.last = &request;
+  Request*& blocks = blocks_[block_bucket(request.block)];
+  request.block_next = blocks;
+  blocks = &request;
 }
 
 void Files::unlink(Request& request) noexcept {
@@ -178,6 +201,14 @@ void Files::unlink(Request& request) noexcept {
   Request* const previous = request.file_previous;
   (previous != nullptr ? previous->file_next : inode.first) = next;
   (next != nullptr ? next->file_previous : inode.last) = previous;
+  Numbered& numbered = numbers_[number_bucket(request.fildes)];
+  Request* const after = request.fildes_next;
+  Request* const before = request.fildes_previous;
+  (before != nullptr ? before->fildes_next : numbered.first) = after;
+  (after != nullptr ? after->fildes_previous : numbered.last) = before;
+  Request** place = &blocks_[block_bucket(request.block)];
+  while (*place != &request) place = &(*place)->block_next;
+  *place = request.block_next;
   --descriptor.pending;
 }
 
@@ -201,6 +232,8 @@ void Files::clear() noexcept {
       give_node(free_inodes_, *each);
     }
   }
+  for (Numbered& each : numbers_) each = {};
+  for (Request*& head : blocks_) head = nullptr;
 }
 
 }  // namespace uaio

@@ -20,12 +20,21 @@
 
 namespace uaio {
 
+/// Requests that wait, each for those before it.
+struct Row {
+  Request* first = nullptr;
+  Request* last = nullptr;
+
+  void push(Request& request) noexcept;
+  /// REQUIRES: it is in this row.
+  void remove(Request& request) noexcept;
+};
+
 /// Datagrams of one direction, or appends (mode=single): one request after the other, because
 /// engines do not guarantee the order.
 struct Line {
   Request* at_work = nullptr;
-  Request* first = nullptr;  // those that wait for it, by run_next, in order of starts
-  Request* last = nullptr;
+  Row others;  // in order of starts
 };
 
 struct Inode {
@@ -73,13 +82,19 @@ class Files {
   void link(Request& request, bool late) noexcept;
   void unlink(Request& request) noexcept;
 
-  /// Calls visit(request) for each that is pending; it may not link or unlink.
+  /// Calls visit(request) for each pending one of the program's descriptor, or of this aiocb alone;
+  /// it may not link or unlink.
   template <class Visit>
-  void for_each(Visit&& visit) const {
-    for (const Inode* const bucket : inodes_) {
-      for (const Inode* inode = bucket; inode != nullptr; inode = inode->next) {
-        for (Request* each = inode->first; each != nullptr; each = each->file_next) visit(*each);
-      }
+  void for_each(int fildes, const aiocb* block, Visit&& visit) const {
+    const auto look_at = [&](Request& each) {
+      if (each.concerns(fildes, block)) visit(each);
+    };
+    if (block != nullptr) {
+      Request* const first = blocks_[block_bucket(block)];
+      for (Request* each = first; each != nullptr; each = each->block_next) look_at(*each);
+    } else {
+      Request* const first = numbers_[number_bucket(fildes)].first;
+      for (Request* each = first; each != nullptr; each = each->fildes_next) look_at(*each);
     }
   }
 
@@ -90,6 +105,21 @@ class Files {
 
  private:
   static constexpr std::size_t buckets = 256;
+  static constexpr std::size_t request_buckets = std::size_t{1} << 12;
+  /// In order of starts.
+  struct Numbered {
+    Request* first = nullptr;
+    Request* last = nullptr;
+  };
+
+  [[nodiscard]] static std::size_t number_bucket(int fildes) noexcept {
+    return static_cast<std::size_t>(fildes) % request_buckets;
+  }
+  [[nodiscard]] static std::size_t block_bucket(const aiocb* block) noexcept {
+    // The product's upper bits depend on all bits of the address (multiplicative hashing).
+    const std::uint64_t product = reinterpret_cast<std::uintptr_t>(block) * 0x9E37'79B9'7F4A'7C15U;
+    return static_cast<std::size_t>(product >> 32) % request_buckets;
+  }
 
   Inode* inode_of(const struct stat& status) noexcept;
   void release(Inode& inode) noexcept;
@@ -98,6 +128,8 @@ class Files {
   bool own_table_ = false;
   Descriptor* descriptors_[buckets] = {};
   Inode* inodes_[buckets] = {};
+  Numbered numbers_[request_buckets] = {};
+  Request* blocks_[request_buckets] = {};
   std::size_t count_ = 0;
   Descriptor* free_descriptors_ = nullptr;
   Inode* free_inodes_ = nullptr;

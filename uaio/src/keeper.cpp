@@ -290,7 +290,7 @@ void Shard::collect() noexcept {
     } catch (...) {
       library_.complain("an engine has failed");
     }
-    if (after_direct_ != nullptr) release_after_direct();
+    if (after_direct_.first != nullptr) release_after_direct();
     start_waiting();
     look_again_ |= brought > 0 && proactor_->glance() == baton::Glance::something;
   } while (look_again_);
@@ -299,6 +299,7 @@ void Shard::collect() noexcept {
 
 void* Shard::help(void* self) {
   pthread_setname_np(pthread_self(), "uaio-helper");
+  note_no_handlers();
   static_cast<Shard*>(self)->run_helper();
   return nullptr;
 }
@@ -318,6 +319,7 @@ void Shard::run_helper() noexcept {
 
 void* Shard::keep(void* self) {
   pthread_setname_np(pthread_self(), "uaio-keeper");
+  note_no_handlers();
   auto& shard = *static_cast<Shard*>(self);
   const int error = shard.become_keeper();
   shard.keeper_answer_.store(static_cast<std::uint32_t>(error) + 1, std::memory_order_release);

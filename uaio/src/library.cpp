@@ -174,10 +174,14 @@ void Library::publish(Request& request, int error, ssize_t result) noexcept {
 
 // The aiocb belongs to the program by now.
 void Library::tell(const Request& request, int error, ssize_t result) noexcept {
-  announce();
+  // A thread that is woken here has the signal already, as with the system's library. But a handler
+  // that runs at once may leave by a jump, so the waiters come first then.
+  const bool signal_first = request.note.kind == SIGEV_SIGNAL && runs_no_handlers();
+  if (!signal_first) announce();
   if (error != 0) count(errors);
   if (options_.trace) trace("complete", request.block, error, result);
   notifier_.tell(request.note);
+  if (signal_first) announce();
   if (request.group != nullptr) leave(*request.group, error != 0);
 }
 
@@ -366,6 +370,7 @@ bool Library::need_watcher() noexcept {
 
 void* Library::watch(void* self) {
   pthread_setname_np(pthread_self(), "uaio-watcher");
+  note_no_handlers();
   auto& library = *static_cast<Library*>(self);
   for (;;) {
     const bool idle = !library.direct_.watch(idle_time);

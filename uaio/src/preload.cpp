@@ -52,7 +52,7 @@ UAIO_EXPORT int uaio_preload_suspend(const aiocb* const list[], int count, const
   return uaio::suspend(list, count, time);
 }
 UAIO_EXPORT int uaio_preload_cancel(int descriptor, aiocb* block) {
-  return uaio::cancel(descriptor, block);
+  return uaio::cancel(descriptor, block, Names::system);
 }
 UAIO_EXPORT int uaio_preload_listio(int mode, aiocb* const list[], int count, sigevent* event) {
   return uaio::start_list(mode, list, count, event, Names::system);

@@ -19,6 +19,7 @@ namespace uaio {
 class Shard;
 struct Descriptor;
 struct Request;
+struct Row;
 
 enum class Action : std::uint8_t { read, write, readv, writev, sync, data_sync };
 
@@ -129,10 +130,16 @@ struct Request {
   bool held = false;      // a sync: waits for the earlier requests of its file
   bool awaited = false;   // the call that cancels it waits for it
   void* tally = nullptr;  // of that call
-  // Its file's list, in order of starts; the run list; free list or notifier.
+  // Its file's list, in order of starts; those of the same number, and those whose aiocb has a
+  // similar address (Files); the row that it waits in; free list or notifier.
   Request* file_next = nullptr;
   Request* file_previous = nullptr;
-  Request* run_next = nullptr;
+  Request* fildes_next = nullptr;
+  Request* fildes_previous = nullptr;
+  Request* block_next = nullptr;
+  Row* row = nullptr;  // of one that waits
+  Request* row_next = nullptr;
+  Request* row_previous = nullptr;
   Request* next = nullptr;
   Group list;  // of one that is taken only for this
 

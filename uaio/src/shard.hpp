@@ -45,8 +45,9 @@ class Shard {
     std::uint32_t pending = 0;    // asked for, and not complete yet
     std::uint32_t streams = 0;    // of those: may wait for ever, and end soon when cancelled
     int fildes = -1;
-    const aiocb* block = nullptr;  // null: all of the descriptor
-    Cancelled* after = nullptr;    // calls that wait for what this one cancels, by next
+    const aiocb* block = nullptr;   // null: all of the descriptor
+    bool spares_datagrams = false;  // a datagram that is being written is left alone
+    Cancelled* after = nullptr;     // calls that wait for what this one cancels, by next
     Cancelled* next = nullptr;
     std::atomic<std::uint32_t> answered{0};  // futex
   };
@@ -95,11 +96,6 @@ class Shard {
   // Requests of streams leave room for those of files (limits::operations_max).
   static constexpr std::uint32_t in_flight_max = 1U << 19;
   static constexpr int priorities = 21;  // 0 to sysconf(_SC_AIO_PRIO_DELTA_MAX)
-  /// In the order of starts, by run_next.
-  struct RunQueue {
-    Request* first = nullptr;
-    Request* last = nullptr;
-  };
 
   // The program's side.
   int ensure_drive() noexcept;
@@ -135,7 +131,7 @@ class Shard {
   [[nodiscard]] Line* line_of(const Request& request) const noexcept;
   void leave_line(Line& line) noexcept;
   [[nodiscard]] bool is_bounded(const Request& request) const noexcept;
-  RunQueue& row_of(const Request& request) noexcept;
+  Row& row_of(const Request& request) noexcept;
   void count_in_engine(const Request& request, int more) noexcept;
   void queue(Request& request) noexcept;
   void unqueue(Request& request) noexcept;
@@ -166,10 +162,10 @@ class Shard {
   std::unique_ptr<baton::Proactor> proactor_;
   std::unique_ptr<Files> files_;
   std::unique_ptr<Inlet> connections_;
-  RunQueue run_[priorities];
-  std::uint32_t queued_ = 0;         // in those
-  RunQueue streams_;                 // of streams that the depth does not bound
-  Request* after_direct_ = nullptr;  // syncs that wait for direct requests, by run_next
+  Row run_[priorities];
+  std::uint32_t queued_ = 0;  // in those
+  Row streams_;               // of streams that the depth does not bound
+  Row after_direct_;          // syncs that wait for direct requests
   std::uint32_t in_flight_ = 0;
   std::uint32_t bounded_ = 0;  // of those, how many the depth bounds
   bool collecting_ = false;

@@ -14,6 +14,7 @@
 #include "at_once.hpp"
 #include "block.hpp"
 #include "library.hpp"
+#include "size_limit.hpp"
 
 namespace uaio {
 namespace {

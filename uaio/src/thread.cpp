@@ -20,6 +20,7 @@ namespace {
 std::size_t taken_stack = 0;
 std::atomic<pid_t> process{0};
 // Signal handlers use it, too, so its memory exists from the beginning.
+[[gnu::tls_model("initial-exec")]] thread_local bool no_handlers = false;
 [[gnu::tls_model("initial-exec")]] thread_local bool own_table = false;
 [[gnu::tls_model("initial-exec")]] thread_local bool timer = false;
 
@@ -29,6 +30,8 @@ void note_process() noexcept { process.store(::getpid(), std::memory_order_relax
 pid_t own_process() noexcept { return process.load(std::memory_order_relaxed); }
 bool is_own_process() noexcept { return ::getpid() == own_process(); }
 
+bool runs_no_handlers() noexcept { return no_handlers; }
+void note_no_handlers() noexcept { no_handlers = true; }
 bool has_own_table() noexcept { return own_table; }
 void note_own_table() noexcept { own_table = true; }
 

@@ -35,6 +35,10 @@ bool start_thread(void* (*function)(void*), void* argument, std::size_t stack) n
 /// needs no memory, so that signal handlers may call this. REQUIRES: signals are blocked.
 bool thread_fits() noexcept;
 
+/// The calling thread is the library's, and runs no handler of a signal.
+bool runs_no_handlers() noexcept;
+void note_no_handlers() noexcept;
+
 /// The calling thread has a table of descriptors of its own, and so would a thread that it makes.
 bool has_own_table() noexcept;
 void note_own_table() noexcept;

@@ -50,7 +50,9 @@ int uaio_suspend(const aiocb* const list[], int count, const timespec* timeout) 
 ssize_t uaio_waitcomplete(aiocb** request, const timespec* timeout) {
   return library(), uaio::wait_complete(request, timeout);
 }
-int uaio_cancel(int descriptor, aiocb* request) { return uaio::cancel(descriptor, request); }
+int uaio_cancel(int descriptor, aiocb* request) {
+  return uaio::cancel(descriptor, request, Names::thesis);
+}
 void uaio_init(const aioinit* parameters) { library(), uaio::initialise(parameters); }
 
 size_t uaio_statistics(char* text, size_t size) {

@@ -4,9 +4,11 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -27,6 +29,15 @@ void cancel_beside_starts(std::vector<aiocb>& blocks, int (*start)(aiocb*)) {
   for (aiocb& each : blocks) CHECK(start(&each) == 0);
   started = true;
   thread.join();
+}
+
+/// All threads of the process but this one wait in the kernel.
+bool all_others_sleep() {
+  const std::filesystem::directory_iterator tasks{"/proc/self/task"};
+  return std::all_of(begin(tasks), end(tasks), [](const auto& task) {
+    const int thread = std::stoi(task.path().filename());
+    return thread == ::gettid() || host::sleeps(thread);
+  });
 }
 
 /// Whether it is complete, and not cancelled.
@@ -159,5 +170,46 @@ HOST_CASE(cancels_beside_reads, "answers") {
       CHECK(got.size() == sent);
       for (std::size_t i = 0; i < sent; ++i) CHECK(got[i] == i);
     }
+  }
+}
+
+// The peer's queue is full, so the first write has begun and waits; the others wait for it.
+HOST_CASE(datagram_that_is_being_written_is_not_cancelled, "answers") {
+  int ends[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_DGRAM, 0, ends) == 0);
+  const std::vector<char> data(4'096, 'f');
+  std::vector<char> got(data.size());
+  int queued = 0;
+  while (::send(ends[0], data.data(), data.size(), MSG_DONTWAIT) > 0) ++queued;
+  char bytes[] = {'a', 'b', 'c'};
+  std::vector<aiocb> writes;
+  for (char& each : bytes) writes.push_back(host::request(ends[0], &each, 1));
+  for (aiocb& each : writes) CHECK(aio_write(&each) == 0);
+  host::until(all_others_sleep);  // the system's library has begun by then
+  CHECK(aio_cancel(ends[0], &writes[1]) == AIO_CANCELED);
+  CHECK(aio_cancel(ends[0], &writes[0]) == AIO_NOTCANCELED);
+  CHECK(aio_cancel(ends[0], nullptr) == AIO_NOTCANCELED);
+  CHECK(aio_error(&writes[0]) == EINPROGRESS);
+  for (aiocb* const each : {&writes[1], &writes[2]}) {
+    CHECK(aio_error(each) == ECANCELED && aio_return(each) == -1);
+  }
+  for (; queued > 0; --queued) CHECK(::read(ends[1], got.data(), got.size()) > 0);
+  CHECK(host::finish(writes[0]) == 1);
+  CHECK(::read(ends[1], got.data(), got.size()) == 1 && got[0] == 'a');
+}
+
+// Each sync waits for those before it. The last one is taken out while the first are at work.
+HOST_CASE(sync_behind_a_cancelled_one_is_made, "order") {
+  const std::vector<char> page(4'096, 's');
+  const int file = host::temporary();
+  for (int i = 0; i < host::rounds(); ++i) {
+    CHECK(::pwrite(file, page.data(), page.size(), 0) > 0);
+    std::vector<aiocb> syncs(10, host::request(file, nullptr, 0));
+    for (aiocb& each : syncs) CHECK(aio_fsync(O_SYNC, &each) == 0);
+    CHECK(aio_cancel(file, &syncs.back()) != -1);
+    aiocb behind = host::request(file, nullptr, 0);
+    CHECK(aio_fsync(O_SYNC, &behind) == 0);
+    CHECK(host::finish(behind) == 0);
+    for (aiocb& each : syncs) CHECK(host::finish(each) == 0 || errno == ECANCELED);
   }
 }

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <thread>
 #include <utility>
 
 #include "host.hpp"
@@ -366,4 +367,38 @@ HOST_CASE(handler_of_the_timer_starts_what_waits, "signals") {
     CHECK(::pread(file, back, 20, 0) == 20 && std::strcmp(back, "01234567890123456789") == 0);
   }
   CHECK(!allocates);
+}
+
+// The thread sleeps in aio_suspend before its request completes.
+HOST_CASE(handler_has_run_when_a_wait_is_over, "signals") {
+  static std::atomic<int> handled{0};
+  struct sigaction action{};
+  action.sa_flags = SA_RESTART;
+  action.sa_handler = [](int) { ++handled; };
+  CHECK(::sigaction(SIGRTMIN + 3, &action, nullptr) == 0);
+  const pid_t me = ::gettid();
+  for (int i = 0; i < host::rounds(); ++i) {
+    Pipe pipe;
+    char byte = 0;
+    aiocb read = host::request(pipe.out(), &byte, 1);
+    read.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+    read.aio_sigevent.sigev_signo = SIGRTMIN + 3;
+    CHECK(aio_read(&read) == 0);
+    std::atomic<bool> waits{false};
+    std::thread writer{[&] {
+      sigset_t all;
+      sigfillset(&all);
+      CHECK(pthread_sigmask(SIG_BLOCK, &all, nullptr) == 0);
+      host::until([&] { return waits && host::sleeps(me); });
+      CHECK(::write(pipe.in(), "w", 1) == 1);
+    }};
+    const aiocb* const list[] = {&read};
+    waits = true;
+    while (aio_suspend(list, 1, nullptr) != 0) CHECK(errno == EINTR);
+    CHECK(handled == i + 1);
+    writer.join();
+    CHECK(aio_error(&read) == 0 && aio_return(&read) == 1);
+    ::close(pipe.in());
+    ::close(pipe.out());
+  }
 }

@@ -167,27 +167,6 @@ HOST_CASE(few_descriptors_and_many_requests, "limits") {
           for (aiocb& each : reads) CHECK(host::finish(each) == 1);
         }) == 0);
 }
-HOST_CASE(size_limit_changes_between_writes, "limits") {
-  char text[64] = {};
-  const int file = host::temporary(0, 8'192);
-  rlimit before{};
-  CHECK(::getrlimit(RLIMIT_FSIZE, &before) == 0);
-  for (int i = 0; i < host::rounds(); ++i) {
-    aiocb write = host::request(file, text, sizeof(text), 4'096);
-    for (int k = 0; k < 5; ++k) CHECK(aio_write(&write) == 0 && host::finish(write) == 64);
-    const rlimit small{i % 2 == 0 ? 4'096UL : 4'100UL, before.rlim_max};
-    if (i % 3 == 0) {
-      CHECK(::prlimit(0, RLIMIT_FSIZE, &small, nullptr) == 0);
-    } else if (i % 3 == 1) {
-      CHECK(::syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, &small, nullptr) == 0);
-    } else {
-      CHECK(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-    }
-    CHECK(aio_write(&write) == 0);
-    CHECK(host::finish(write) == (i % 2 == 0 ? -1 : 4));
-    CHECK(::setrlimit(RLIMIT_FSIZE, &before) == 0);
-  }
-}
 HOST_CASE(descriptors_are_moved_under_requests, "descriptors") {
   std::atomic<bool> over{false};
   std::thread mover{[&] {

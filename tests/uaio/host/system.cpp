@@ -179,49 +179,6 @@ HOST_CASE(memory_is_used_up, "limits") {
   aiocb read = host::request(file, memory, 4'096);
   CHECK(aio_read(&read) == 0 && host::finish(read) == 4'096);
 }
-// Appended bytes go to the end, whatever offset the request has.
-HOST_CASE(size_limit_holds_for_appends, "limits") {
-  const int file = host::temporary(O_APPEND, 4'096);
-  rlimit limit{};
-  CHECK(::getrlimit(RLIMIT_FSIZE, &limit) == 0);
-  const rlimit small{4'096, limit.rlim_max};
-  CHECK(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  char byte = 'a';
-  aiocb write = host::request(file, &byte, 1);
-  if (aio_write(&write) == 0) {
-    CHECK(host::finish(write) == -1 && errno == EFBIG);
-  } else {
-    CHECK(errno == EFBIG);
-  }
-  CHECK(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
-  CHECK(aio_write(&write) == 0 && host::finish(write) == 1);
-}
-HOST_CASE(size_limit_is_an_error_and_no_signal, "limits") {
-  rlimit limit{};
-  CHECK(::getrlimit(RLIMIT_FSIZE, &limit) == 0);
-  for (const int flags : {0, O_DIRECT, O_DSYNC}) {
-    const int file = host::temporary(flags, 8'192);
-    void* const memory = host::aligned();
-    // Native AIO would leave a write of a cached page to the keeper.
-    CHECK(::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0);
-    aiocb write = host::request(file, memory, 4'096);
-    CHECK(aio_write(&write) == 0 && host::finish(write) == 4'096);
-    const rlimit small{4'096, limit.rlim_max};
-    CHECK(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-    write.aio_offset = 8'192;
-    if (aio_write(&write) == 0) {
-      CHECK(host::finish(write) == -1 && errno == EFBIG);
-    } else {
-      CHECK(errno == EFBIG);
-    }
-    aiocb below = host::request(file, memory, 4'096);
-    below.aio_lio_opcode = write.aio_lio_opcode = LIO_WRITE;
-    aiocb* const list[] = {&below, &write};
-    CHECK(lio_listio(LIO_WAIT, list, 2, nullptr) == -1 && errno == EIO);
-    CHECK(host::finish(below) == 4'096 && aio_error(&write) == EFBIG);
-    CHECK(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
-  }
-}
 HOST_CASE(locked_memory_is_not_counted, "limits") {
   const rlimit none{0, 0};
   CHECK(::setrlimit(RLIMIT_MEMLOCK, &none) == 0);

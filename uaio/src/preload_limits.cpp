@@ -1,0 +1,95 @@
+// libc's functions by which a program changes its limits. Each makes the call and then tells the
+// library that the limit of file sizes may be another one.
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <ulimit.h>
+
+#include "size_limit.hpp"
+
+#define UAIO_EXPORT __attribute__((visibility("default"), used))
+
+namespace {
+
+/// libc's own function. It is looked up when the library is loaded: dlsym takes a lock, which the
+/// child of a fork might find held.
+template <class Function>
+class Next {
+ public:
+  explicit constexpr Next(const char* name) noexcept : name_(name) {}
+  /// Another library's start may come before this one's.
+  Function* find() noexcept {
+    if (function_ == nullptr) {
+      function_ = reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name_));
+    }
+    return function_;
+  }
+  template <class... Arguments>
+  auto operator()(Arguments... arguments) noexcept {
+    const auto answer = find()(arguments...);
+    uaio::limit_may_have_changed();
+    return answer;
+  }
+
+ private:
+  const char* name_;
+  Function* function_ = nullptr;
+};
+
+template <class Limit>
+using SetLimit = int(__rlimit_resource_t, const Limit*);
+template <class Limit>
+using ProcessLimit = int(pid_t, __rlimit_resource, const Limit*, Limit*);
+
+constinit Next<SetLimit<rlimit>> next_setrlimit{"setrlimit"};
+constinit Next<SetLimit<rlimit64>> next_setrlimit64{"setrlimit64"};
+constinit Next<ProcessLimit<rlimit>> next_prlimit{"prlimit"};
+constinit Next<ProcessLimit<rlimit64>> next_prlimit64{"prlimit64"};
+constinit Next<long(int, ...)> next_ulimit{"ulimit"};
+
+/// A program that loads this library by dlopen calls libc's functions, and this one does not learn
+/// of it.
+bool is_called_by_the_program() noexcept {
+  Dl_info found{};
+  Dl_info own{};
+  return ::dladdr(::dlsym(RTLD_DEFAULT, "setrlimit64"), &found) != 0 &&
+         ::dladdr(&next_setrlimit, &own) != 0 && found.dli_fbase == own.dli_fbase;
+}
+
+[[gnu::constructor]] void load() {
+  next_setrlimit.find();
+  next_setrlimit64.find();
+  next_prlimit.find();
+  next_prlimit64.find();
+  next_ulimit.find();
+  if (is_called_by_the_program()) uaio::remember_size_limit();
+}
+
+}  // namespace
+
+extern "C" {
+
+UAIO_EXPORT int setrlimit(__rlimit_resource_t resource, const rlimit* limit) noexcept {
+  return next_setrlimit(resource, limit);
+}
+UAIO_EXPORT int setrlimit64(__rlimit_resource_t resource, const rlimit64* limit) noexcept {
+  return next_setrlimit64(resource, limit);
+}
+UAIO_EXPORT int prlimit(pid_t process, __rlimit_resource resource, const rlimit* limit,
+                        rlimit* before) noexcept {
+  return next_prlimit(process, resource, limit, before);
+}
+UAIO_EXPORT int prlimit64(pid_t process, __rlimit_resource resource, const rlimit64* limit,
+                          rlimit64* before) noexcept {
+  return next_prlimit64(process, resource, limit, before);
+}
+UAIO_EXPORT long ulimit(int command, ...) noexcept {
+  if (command != UL_SETFSIZE) return next_ulimit(command);
+  va_list rest;
+  va_start(rest, command);
+  const long blocks = va_arg(rest, long);
+  va_end(rest);
+  return next_ulimit(command, blocks);
+}
+}
