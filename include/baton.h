@@ -405,7 +405,8 @@ typedef struct baton_completion {
  * or count is negative. Others: BATON_HANDLE_CLOSED, BATON_LIMIT_REACHED, BATON_STOPPED,
  * BATON_NOT_SUPPORTED, BATON_WRONG_HANDLE_KIND, BATON_AFTER_FORK. An operation that was not taken
  * gives no completion, and those after it are not read. Every other failure is a completion.
- * activations (may be NULL) has room for count numbers. */
+ * activations (may be NULL) has room for count numbers; where an operation was not taken, it has 0
+ * or is as it was. */
 BATON_API int baton_start(baton_proactor* proactor, const baton_operation* operations, int count,
                           baton_activation* activations, int* why_not);
 

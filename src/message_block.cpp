@@ -40,14 +40,20 @@ std::size_t links_of(const MessagePoolConfig& config) noexcept {
   return config.links != 0 ? config.links : 2 * config.blocks;
 }
 
+/// What a block occupies: `head` bytes, and the data up to the next multiple of `alignment`.
+std::size_t whole_size(std::size_t head, std::size_t data, std::size_t alignment) {
+  const std::size_t whole = (head + data + alignment - 1) / alignment * alignment;
+  if (whole < data) throw std::bad_array_new_length();
+  return whole;
+}
+
 }  // namespace
 
 // -- the pool -------------------------------------------------------------------------------------
 
 MessagePool::MessagePool(const MessagePoolConfig& config)
     : block_size_(std::max<std::size_t>(config.block_size, 1)),
-      data_(sizeof(Data) + (block_size_ + alignof(Data) - 1) / alignof(Data) * alignof(Data),
-            config.blocks),
+      data_(whole_size(sizeof(Data), block_size_, alignof(Data)), config.blocks),
       links_(sizeof(Link), links_of(config)) {}
 
 MessagePool::~MessagePool() = default;
@@ -136,7 +142,8 @@ std::error_code MessageBlock::grow(std::size_t bytes) noexcept {
     return errc::pool_exhausted;
   }
   std::size_t room = 0;
-  for (const MessagePool::Link* link = with_room(); link != nullptr; link = link->next) {
+  for (const MessagePool::Link* link = with_room(); link != nullptr && room < bytes;
+       link = link->next) {
     room += pool_->block_size_ - link->end;
   }
   MessageBlock more(*pool_);
@@ -209,7 +216,7 @@ void MessageBlock::consume(std::size_t count) noexcept {
 }
 
 void MessageBlock::append(MessageBlock&& tail) noexcept {
-  if (tail.first_ == nullptr) return;
+  if (tail.first_ == nullptr || &tail == this) return;
   if (pool_ == nullptr || first_ == nullptr) {
     MessageBlock taken(std::move(tail));
     swap(taken);

@@ -3,11 +3,12 @@
 // engines and looks them up here, so the engines that programs add are kept here.
 #include "baton/registry.hpp"
 
-#include <mutex>
 #include <utility>
 
 #include "demux/registry.hpp"
 #include "engines/registry.hpp"
+#include "os/process_mutex.hpp"
+#include "os/system.hpp"
 
 namespace baton {
 namespace {
@@ -17,21 +18,18 @@ bool well_formed(std::string_view name) noexcept {
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
 }
 
-// A plain std::mutex: names are looked up when something is opened, never while it runs.
-struct AddedEngines {
-  std::mutex mutex;
-  std::vector<RegistryEntry<EngineFactory>> entries;
-};
+using Engines = std::vector<RegistryEntry<EngineFactory>>;
 
-/// Never destroyed: a program may open a proactor while its static objects are destroyed.
-AddedEngines& added_engines() {
-  static auto& added = *new AddedEngines;
+/// Never destroyed: a program may open a proactor while its static objects are destroyed. Guarded
+/// by os::process_mutex, and so is its construction.
+Engines& added_engines() {
+  static auto& added = *new Engines;
   return added;
 }
 
-std::vector<RegistryEntry<EngineFactory>> all_engines(const AddedEngines& added) {
-  std::vector<RegistryEntry<EngineFactory>> all = engines::builtin();
-  all.insert(all.end(), added.entries.begin(), added.entries.end());
+Engines all_engines(const Engines& added) {
+  Engines all = engines::builtin();
+  all.insert(all.end(), added.begin(), added.end());
   return all;
 }
 
@@ -39,12 +37,11 @@ std::vector<RegistryEntry<EngineFactory>> all_engines(const AddedEngines& added)
 
 std::error_code Registry::add(std::string name, EngineFactory factory, std::string reason) {
   if (!well_formed(name) || !factory) return errc::bad_configuration;
-  AddedEngines& added = added_engines();
-  const std::scoped_lock lock(added.mutex);
-  for (const auto& present : all_engines(added)) {
+  const os::LockGuard lock{os::process_mutex, os::real_system()};
+  for (const auto& present : all_engines(added_engines())) {
     if (present.name == name) return errc::bad_configuration;
   }
-  added.entries.push_back({std::move(name), std::move(factory), std::move(reason)});
+  added_engines().push_back({std::move(name), std::move(factory), std::move(reason)});
   return {};
 }
 
@@ -58,9 +55,8 @@ std::error_code Registry::add(std::string name, InterruptStrategyFactory factory
 }
 
 std::vector<RegistryEntry<EngineFactory>> Registry::engines() const {
-  AddedEngines& added = added_engines();
-  const std::scoped_lock lock(added.mutex);
-  return all_engines(added);
+  const os::LockGuard lock{os::process_mutex, os::real_system()};
+  return all_engines(added_engines());
 }
 
 std::vector<RegistryEntry<WaitStrategyFactory>> Registry::wait_strategies() const {

@@ -117,7 +117,8 @@ class BATON_EXPORT MessageBlock {
   /// size().
   void consume(std::size_t count) noexcept;
 
-  /// Appends `tail`, which is empty afterwards. The room of this one ends where `tail` begins.
+  /// Appends `tail`, which is empty afterwards. The room of this one ends where `tail` begins. A
+  /// message that is appended to itself stays as it is.
   /// REQUIRES: both are of the same pool, or one of them has none.
   void append(MessageBlock&& tail) noexcept;
   /// Cuts the first `count` bytes off and returns them; no byte is copied. errc::pool_exhausted.

@@ -205,7 +205,7 @@ class BATON_EXPORT Reactor {
   std::error_code notify(std::function<void()> work) noexcept;
   /// Drops the waiting notifications of `handler` (null: of all handlers) that `which` names;
   /// returns the number of notifications that are gone altogether. A call that has begun is not
-  /// among them.
+  /// among them. Takes time in proportion to all that wait.
   std::size_t purge(const EventHandler* handler, Interest which = Interest::all) noexcept;
   [[nodiscard]] std::size_t notifications() const noexcept;  ///< that wait
   /// Makes one thread return from handle_events or handle_one: one that waits there, or else the

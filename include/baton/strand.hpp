@@ -35,7 +35,8 @@ class BATON_EXPORT Strand {
   explicit Strand(Proactor& proactor) noexcept;
   /// REQUIRES: no operation that carries it is pending. If an operation still waits for the strand,
   /// the program ends with a message. Waits until the thread that ran the last handler has left.
-  /// Inside one of the strand's own handlers use retire().
+  /// Inside one of the strand's own handlers use retire(). In the child of a fork a strand of the
+  /// parent may be destroyed at any time.
   ~Strand();
   Strand(const Strand&) = delete;
   Strand& operator=(const Strand&) = delete;
@@ -67,6 +68,7 @@ class BATON_EXPORT Strand {
  private:
   const os::System* system_;
   alignas(std::uint32_t) std::byte mutex_[4];  // os::Mutex; the header is private to the library
+  const std::uint32_t forks_;                  // the process that made it
   // Guarded by the mutex.
   bool busy_ = false;
   bool retired_ = false;

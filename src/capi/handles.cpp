@@ -1,6 +1,7 @@
 // Pins, and the close that waits for them.
 #include "capi/handles.hpp"
 
+#include <memory>
 #include <thread>
 
 namespace baton::capi {
@@ -48,6 +49,7 @@ Handle* HandleNames::begin_close(baton_handle name) noexcept {
 }
 
 void HandleNames::reset() noexcept {
+  std::construct_at(&growing_);
   for (std::uint32_t i = 0; i < records_.bound(); ++i) {
     Record* record = records_.find(i);
     if (record == nullptr) continue;

@@ -30,7 +30,7 @@ class HandleNames {
   void unpin(baton_handle name) const noexcept;
   /// Refuses further pins and waits for those there are; null when the name is not in use.
   [[nodiscard]] Handle* begin_close(baton_handle name) noexcept;
-  /// All names are gone: after fork.
+  /// All names are gone: after fork. A thread of the parent may have been in add().
   void reset() noexcept;
 
  private:

@@ -80,6 +80,7 @@ int start_in_slot(baton_proactor& self, Slot& slot, const KindFacts& facts,
   if (const std::error_code error = start_filled(self, slot, from.notify)) {
     slot.activation.store(0, std::memory_order_seq_cst);
     slot.leave_pool();
+    if (activation != nullptr) *activation = 0;  // the name goes to another operation
     return code_of(error);
   }
   return 0;

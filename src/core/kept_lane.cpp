@@ -2,13 +2,12 @@
 #include "core/kept_lane.hpp"
 
 #include "os/fork.hpp"
-#include "os/mutex.hpp"
+#include "os/process_mutex.hpp"
 
 namespace baton {
 namespace {
 
 // The ends of real threads are not simulated, so this is always the real system.
-os::Mutex mutex;
 const os::System& real() noexcept { return os::real_system(); }
 
 }  // namespace
@@ -22,7 +21,7 @@ class KeptLane::List {
     }
   }
   void add(KeptLane& lane) noexcept {
-    const os::LockGuard lock{mutex, real()};
+    const os::LockGuard lock{os::process_mutex, real()};
     lane.list_ = this;
     lane.next_ = first_;
     first_ = &lane;
@@ -37,7 +36,7 @@ class KeptLane::List {
 
  private:
   KeptLane* take_first() noexcept {
-    const os::LockGuard lock{mutex, real()};
+    const os::LockGuard lock{os::process_mutex, real()};
     KeptLane* lane = first_;
     if (lane != nullptr) remove(*lane);
     return lane;
@@ -60,7 +59,7 @@ void KeptLane::keep(void (*let_go)(void* context), void* context) noexcept {
 }
 
 void KeptLane::forget() noexcept {
-  const os::LockGuard lock{mutex, real()};
+  const os::LockGuard lock{os::process_mutex, real()};
   if (list_ != nullptr) list_->remove(*this);
 }
 

@@ -27,7 +27,7 @@ class KeptLane {
   void (*let_go_)(void*) = nullptr;
   void* context_ = nullptr;
   std::uint32_t fork_generation_ = 0;
-  // Guarded by one mutex for all lists, which change only when threads and proactors come and go.
+  // Guarded by os::process_mutex: lists change only when threads and proactors come and go.
   List* list_ = nullptr;
   KeptLane* next_ = nullptr;
 };

@@ -61,7 +61,8 @@ Handle* HandlerRunner::run_with_more(Lane& lane, Operation& operation, bool lock
 
 // False: the operation is queued in the strand. Another thread may own it by now.
 bool HandlerRunner::enter_strand(Lane& lane, Strand& strand, Operation& operation) noexcept {
-  Access::runner(operation) = this;
+  // Once it was handed on, another proactor that ends reads it in overtake().
+  if (Access::runner(operation) != this) Access::runner(operation) = this;
   Access::set_processor(operation, lane.index);
   if (strand.enter(operation)) return true;
   ledger_.in_strands.fetch_add(1, std::memory_order_relaxed);

@@ -7,6 +7,7 @@
 #include "base/assert.hpp"
 #include "baton/coro/frame_cache.hpp"
 #include "baton/proactor.hpp"
+#include "os/fork.hpp"
 #include "os/mutex.hpp"
 
 namespace baton::detail {
@@ -20,7 +21,8 @@ os::Mutex& mutex_in(std::byte* bytes) noexcept {
 
 }  // namespace
 
-CancellationState::CancellationState(Proactor& proactor) noexcept : system_(&proactor.system()) {
+CancellationState::CancellationState(Proactor& proactor) noexcept
+    : system_(&proactor.system()), forks_(os::fork_generation()) {
   ::new (static_cast<void*>(mutex_)) os::Mutex;
 }
 
@@ -37,10 +39,13 @@ void CancellationState::acquire() noexcept {
 void CancellationState::release() noexcept {
   // acquire and release: the last owner sees the writes of all others.
   if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  BATON_ASSERT(first_ == nullptr);
+  // In the child of a fork, tasks of the parent are still linked.
+  BATON_ASSERT(first_ == nullptr || of_parent());
   this->~CancellationState();
   free_frame(this, sizeof(CancellationState));
 }
+
+bool CancellationState::of_parent() const noexcept { return forks_ != os::fork_generation(); }
 
 bool CancellationState::add(CancellationNode& node) noexcept {
   const os::LockGuard guard(mutex_in(mutex_), *system_);

@@ -2,8 +2,10 @@
 // strategy adds the declaration of its factory and its line here, and its file to CMakeLists.txt.
 #include "demux/registry.hpp"
 
-#include <mutex>
 #include <utility>
+
+#include "os/process_mutex.hpp"
+#include "os/system.hpp"
 
 namespace baton::demux {
 
@@ -42,18 +44,14 @@ bool well_formed(std::string_view name) {
          name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string_view::npos;
 }
 
-// A plain std::mutex will do: names are looked up only when something is opened.
+// Guarded by os::process_mutex, which the functions below take. It guards the construction, too.
 template <class Factory>
 class List {
  public:
   explicit List(std::vector<RegistryEntry<Factory>> builtin) : entries_(std::move(builtin)) {}
 
-  std::vector<RegistryEntry<Factory>> copy() {
-    const std::scoped_lock lock(mutex_);
-    return entries_;
-  }
+  std::vector<RegistryEntry<Factory>> copy() { return entries_; }
   std::optional<RegistryEntry<Factory>> find(std::string_view name) {
-    const std::scoped_lock lock(mutex_);
     for (const auto& entry : entries_) {
       if (entry.name == name) return entry;
     }
@@ -61,7 +59,6 @@ class List {
   }
   std::error_code add(RegistryEntry<Factory> entry) {
     if (!well_formed(entry.name) || !entry.factory) return errc::bad_configuration;
-    const std::scoped_lock lock(mutex_);
     for (const auto& present : entries_) {
       if (present.name == entry.name) return errc::bad_configuration;
     }
@@ -70,7 +67,6 @@ class List {
   }
 
  private:
-  std::mutex mutex_;
   std::vector<RegistryEntry<Factory>> entries_;
 };
 
@@ -87,23 +83,31 @@ List<InterruptStrategyFactory>& interrupt_list() {
 
 }  // namespace
 
-std::vector<RegistryEntry<WaitStrategyFactory>> wait_strategies() { return wait_list().copy(); }
+std::vector<RegistryEntry<WaitStrategyFactory>> wait_strategies() {
+  const os::LockGuard lock{os::process_mutex, os::real_system()};
+  return wait_list().copy();
+}
 std::vector<RegistryEntry<InterruptStrategyFactory>> interrupt_strategies() {
+  const os::LockGuard lock{os::process_mutex, os::real_system()};
   return interrupt_list().copy();
 }
 
 std::optional<RegistryEntry<WaitStrategyFactory>> find_wait_strategy(std::string_view name) {
+  const os::LockGuard lock{os::process_mutex, os::real_system()};
   return wait_list().find(name);
 }
 std::optional<RegistryEntry<InterruptStrategyFactory>> find_interrupt_strategy(
     std::string_view name) {
+  const os::LockGuard lock{os::process_mutex, os::real_system()};
   return interrupt_list().find(name);
 }
 
 std::error_code add_wait_strategy(RegistryEntry<WaitStrategyFactory> entry) {
+  const os::LockGuard lock{os::process_mutex, os::real_system()};
   return wait_list().add(std::move(entry));
 }
 std::error_code add_interrupt_strategy(RegistryEntry<InterruptStrategyFactory> entry) {
+  const os::LockGuard lock{os::process_mutex, os::real_system()};
   return interrupt_list().add(std::move(entry));
 }
 

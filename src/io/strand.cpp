@@ -9,6 +9,7 @@
 #include "baton/proactor.hpp"
 #include "core/access.hpp"
 #include "core/runner.hpp"
+#include "os/fork.hpp"
 #include "os/mutex.hpp"
 #include "os/thread_locals.hpp"
 
@@ -31,11 +32,14 @@ std::uintptr_t this_thread(const os::System& system) noexcept {
 
 }  // namespace
 
-Strand::Strand(Proactor& proactor) noexcept : system_(&proactor.system()) {
+Strand::Strand(Proactor& proactor) noexcept
+    : system_(&proactor.system()), forks_(os::fork_generation()) {
   ::new (static_cast<void*>(mutex_)) os::Mutex;
 }
 
 Strand::~Strand() {
+  // The thread that is inside, or holds the mutex, does not exist here.
+  if (forks_ != os::fork_generation()) return;
   if (running_in_this_thread()) {
     detail::misused(
         "a strand was destroyed inside one of its handlers: give it to Strand::retire() there");
@@ -60,7 +64,7 @@ Strand::~Strand() {
 }
 
 void Strand::retire(std::unique_ptr<Strand> strand) noexcept {
-  if (strand == nullptr) return;
+  if (strand == nullptr || strand->forks_ != os::fork_generation()) return;
   {
     const os::LockGuard guard(mutex_in(strand->mutex_), *strand->system_);
     strand->retired_ = true;

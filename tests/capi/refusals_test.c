@@ -100,6 +100,24 @@ static void a_count_below_none(baton_proactor* proactor) {
   CHECK_EQUAL(why, 0);
 }
 
+/* What was refused has no name, and so none that another operation of the slot gets. */
+static void what_was_refused_cancels_nothing(const char* configuration) {
+  baton_proactor* const proactor = open_proactor(configuration, 1);
+  const baton_operation post = operation(BATON_POST, 0, 1);
+  baton_operation timer = operation(BATON_TIMER, 0, 2);
+  baton_activation refused = 1;
+  int why = 0;
+  baton_stop(proactor);
+  CHECK_EQUAL(baton_start(proactor, &post, 1, &refused, &why), 0);
+  CHECK_EQUAL(why, BATON_STOPPED);
+  CHECK_EQUAL(refused, 0);
+  baton_restart(proactor);
+  timer.deadline_ns = INT64_MAX;
+  CHECK(start(proactor, timer) != refused);
+  CHECK_EQUAL(baton_cancel(proactor, refused), ENOENT);
+  baton_close(proactor);
+}
+
 static baton_proactor* watched;
 static baton_handle watched_handle;
 
@@ -137,5 +155,6 @@ int main(int argc, char** argv) {
   a_count_below_none(proactor);
   one_close_of_many_succeeds(proactor);
   baton_close(proactor);
+  what_was_refused_cancels_nothing(argc > 1 ? argv[1] : "");
   return 0;
 }

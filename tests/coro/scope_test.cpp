@@ -2,6 +2,8 @@
 #include "baton/coro/scope.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -16,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "baton/coro/run.hpp"
 #include "baton/coro/sleep.hpp"
 #include "baton/coro/task.hpp"
 #include "baton/deadline.hpp"
@@ -419,9 +422,37 @@ void destroy_a_coroutine_that_joins() {
   scope.spawn(sleeper(proactor, 1h, ended));
   join(scope).handle.destroy();
 }
+Task<void> joined(Scope& scope) { co_await scope.join(); }
 // As std::thread does: the task has references to objects that are destroyed.
 TEST(Scopes, a_coroutine_destroyed_while_it_joins_ends_the_program) {
   EXPECT_DEATH(destroy_a_coroutine_that_joins(), "suspended");
+}
+
+// The tasks are the parent's: one waits, and the exception of another one was not thrown yet.
+TEST(Scopes, one_of_the_parent_may_be_destroyed_in_a_child) {
+  for (const bool strand : {true, false}) {
+    for (const bool reopens : {false, true}) {
+      Proactor proactor;
+      std::atomic<int> ended{0};
+      auto scope = std::make_unique<Scope>(proactor, ScopeOptions{.strand = strand, .token = {}});
+      scope->spawn(sleeper(proactor, 1h, ended));
+      scope->spawn([]() -> Task<void> {
+        throw std::runtime_error("from a task");
+        co_return;
+      }());
+      const pid_t child = ::fork();
+      if (child == 0) {
+        ::alarm(60);
+        if (reopens) static_cast<void>(proactor.reopen());
+        scope.reset();
+        ::_exit(0);
+      }
+      int status = -1;
+      ASSERT_EQ(::waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0);
+      EXPECT_THROW(run_until_complete(proactor, joined(*scope)), std::runtime_error);
+    }
+  }
 }
 
 TEST(Scopes, one_that_is_destroyed_with_a_task_running_ends_the_program) {

@@ -428,6 +428,40 @@ TEST(Refusals, a_task_of_a_scope_that_overlooks_them_ends_and_its_join_returns) 
   EXPECT_LT(ticks, ticks_max);
 }
 
+TEST(Refusals, a_task_that_overlooks_a_cancel_ends_and_the_join_of_its_scope_returns) {
+  Proactor proactor;
+  for (const bool strand : {true, false}) {
+    int ticks = 0;
+    run_until_complete(proactor, [](Proactor& of, int& count, bool with_strand) -> Task<void> {
+      Scope scope{of, {.strand = with_strand, .token = {}}};
+      scope.spawn(tick(of, count, never));
+      static_cast<void>(co_await sleep_for(of, std::chrono::milliseconds{2}));
+      scope.cancel();
+      co_await scope.join();
+    }(proactor, ticks, strand));
+    EXPECT_LT(ticks, ticks_max);
+  }
+}
+
+TEST(Refusals, a_task_that_overlooks_a_cancelled_token_ends) {
+  Proactor proactor;
+  CancellationSource source{proactor};
+  source.cancel();
+  int ticks = 0;
+  const auto body = [](Proactor& of, CancellationToken token, int& count) -> Task<void> {
+    while (count++ < ticks_max) {
+      static_cast<void>(co_await sleep_for(of, std::chrono::hours{1}).cancel_with(token));
+    }
+  };
+  try {
+    run_until_complete(proactor, body(proactor, source.token(), ticks));
+    ADD_FAILURE() << "it has no end of its own";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), std::errc::operation_canceled);
+  }
+  EXPECT_LT(ticks, ticks_max);
+}
+
 std::atomic<int> sockets_made;
 Config counts_sockets() {
   static const os::System system = [] {

@@ -129,7 +129,9 @@ class BATON_EXPORT OperationAwaiter {
   void count_refusal(std::coroutine_handle<Promise> waiter) const {
     if constexpr (std::derived_from<Promise, TaskPromiseBase>) {
       const std::error_code error = operation_->error();
-      if (error == errc::stopped || error == errc::after_fork) {
+      // Canceled: by a token, before the start.
+      if (error == errc::stopped || error == errc::after_fork ||
+          error == std::errc::operation_canceled) {
         waiter.promise().count_refusal(error);
       }
     }

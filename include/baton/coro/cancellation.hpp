@@ -67,6 +67,8 @@ class BATON_EXPORT CancellationState {
     // acquire: a thread that sees the cancel also sees what was written before it.
     return cancelled_.load(std::memory_order_acquire);
   }
+  /// It was made before this process was forked.
+  [[nodiscard]] bool of_parent() const noexcept;
   CancellationState(const CancellationState&) = delete;
   CancellationState& operator=(const CancellationState&) = delete;
 
@@ -79,6 +81,7 @@ class BATON_EXPORT CancellationState {
   CancellationState* call_nodes(CancellationState* rest) noexcept;
 
   const os::System* system_;
+  const std::uint32_t forks_;  // the process that made it
   std::atomic<std::uint32_t> references_{1};
   alignas(std::uint32_t) std::byte mutex_[4];  // os::Mutex; the header is private to the library
   // Set without the mutex, and before the nodes are called with it: a node linked under

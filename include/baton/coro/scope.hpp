@@ -42,7 +42,8 @@ class BATON_EXPORT Scope {
   explicit Scope(Proactor& proactor, ScopeOptions options = {});
   /// REQUIRES: no task is running, and no exception of a task waits for join; else the program ends
   /// with a message, as with std::thread. When something between spawn and join may throw, catch
-  /// it, cancel() and join.
+  /// it, cancel() and join. In the child of a fork a scope of the parent may be destroyed at any
+  /// time.
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;

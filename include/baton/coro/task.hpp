@@ -65,9 +65,9 @@ struct OwnAwaiter {
 };
 
 /// Thrown into a task that ignores that each of its starts is refused, because the proactor was
-/// stopped or this is a forked child. It never suspends and would hold its thread for ever. It ends
-/// spawned tasks and tasks of scopes without a report; run_until_complete and co_await pass it
-/// on.
+/// stopped, its scope or token was cancelled, or this is a forked child. It never suspends and
+/// would hold its thread for ever. It ends spawned tasks and tasks of scopes without a report;
+/// run_until_complete and co_await pass it on.
 class BATON_EXPORT TaskRefused final : public std::system_error {
  public:
   explicit TaskRefused(std::error_code reason);

@@ -17,6 +17,7 @@
 // tells whether the copy is current. If it is not, each report is checked against entries_, so that
 // after remove no report has the old token. A scan starts where the last one ended: if the report
 // array is short, low places do not starve high ones.
+#include <fcntl.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -204,7 +205,7 @@ class PollWaitStrategy final : public WaitStrategy {
     const Timeout timeout(system_, deadline);
     if (system_.pselect(end, sets.in.get(), sets.out.get(), sets.urgent.get(), timeout.get(),
                         unblocked != nullptr ? &unblocked->set : nullptr) < 0) {
-      return failed();
+      return errno == EBADF ? collect_closed(reports) : failed();
     }
     std::size_t ready = 0;
     for (pollfd& entry : waited_) {
@@ -220,7 +221,20 @@ class PollWaitStrategy final : public WaitStrategy {
     return unexpected{std::make_error_code(std::errc::not_enough_memory)};
   }
 
-  // EINTR: zero reports. ENOMEM, EBADF (of select): the caller's answer. EFAULT: only a bug.
+  // One closed descriptor fails the whole select, which does not say which one it is. If the number
+  // is in use again by now, the next wait waits.
+  std::size_t collect_closed(std::span<Report> reports) noexcept {
+    std::size_t closed = 0;
+    for (pollfd& entry : waited_) {
+      entry.revents = 0;
+      if (entry.fd < 0 || system_.fcntl(entry.fd, F_GETFD, 0) >= 0) continue;
+      entry.revents = POLLNVAL;
+      ++closed;
+    }
+    return collect(reports, closed);
+  }
+
+  // EINTR: zero reports. ENOMEM: the caller's answer. EFAULT: only a bug.
   static Result<std::size_t> failed() noexcept {
     if (errno == EINTR) return std::size_t{0};
     return unexpected{system_error()};

@@ -2,7 +2,6 @@
 #include "engines/debug/debug_engine.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <new>
 #include <string>
 #include <utility>
@@ -10,6 +9,8 @@
 
 #include "base/assert.hpp"
 #include "engines/debug/report.hpp"
+#include "os/process_mutex.hpp"
+#include "os/system.hpp"
 
 namespace baton::engines::debug {
 namespace {
@@ -18,23 +19,16 @@ namespace {
 constexpr std::size_t quarantine_blocks_max = 256;
 constexpr std::size_t quarantine_bytes_max = std::size_t{16} << 20;
 
-/// The open engines: a destroyed operation does not know which of them has it. A plain std::mutex:
-/// engines are opened rarely, and a wrong destruction ends the program.
-struct Open {
-  std::mutex mutex;
-  std::vector<DebugEngine*> engines;
-};
-
-/// Never destroyed: operations may be static objects.
-Open& open_engines() {
-  static auto& open = *new Open;
+/// The open engines: a destroyed operation does not know which of them has it. Never destroyed:
+/// operations may be static objects. Guarded by os::process_mutex, and so is its construction.
+std::vector<DebugEngine*>& open_engines() {
+  static auto& open = *new std::vector<DebugEngine*>;
   return open;
 }
 
 void tell_of_destroyed(const void* object) noexcept {
-  Open& open = open_engines();
-  const std::scoped_lock lock(open.mutex);
-  for (DebugEngine* engine : open.engines) {
+  const os::LockGuard lock{os::process_mutex, os::real_system()};
+  for (DebugEngine* engine : open_engines()) {
     engine->destroyed(*static_cast<const Operation*>(object));
   }
 }
@@ -43,18 +37,16 @@ void tell_of_destroyed(const void* object) noexcept {
 
 DebugEngine::DebugEngine(std::unique_ptr<Engine> inner, const EngineOptions& options)
     : WrappingEngine(std::move(inner)), system_(os::or_real(options.system)) {
-  Open& open = open_engines();
-  const std::scoped_lock lock(open.mutex);
-  open.engines.push_back(this);
+  const os::LockGuard lock{os::process_mutex, os::real_system()};
+  open_engines().push_back(this);
   // release: with the list above.
   destroyed_early.store(tell_of_destroyed, std::memory_order_release);
 }
 
 DebugEngine::~DebugEngine() {
   {
-    Open& open = open_engines();
-    const std::scoped_lock lock(open.mutex);
-    std::erase(open.engines, this);
+    const os::LockGuard lock{os::process_mutex, os::real_system()};
+    std::erase(open_engines(), this);
   }
   if (forked_) {  // a lock may be held by a thread that does not exist here
     abandon();

@@ -131,6 +131,29 @@ TEST(wait_by_poll, below_a_lowered_limit_keeps_its_deadline_and_its_mask) {
   EXPECT_EQ(passed.mask, nullptr);
 }
 
+// As poll does. Otherwise no descriptor would be reported any more.
+TEST(wait_by_poll, below_a_lowered_limit_reports_a_closed_descriptor) {
+  const auto strategy = strategy_over("poll", os::real_system());
+  const SocketPair open;
+  EXPECT_FALSE(strategy->add(open.ours.get(), Interest::in, token_after));
+  open.make_readable();
+  NativeHandle closed = invalid_handle;
+  {
+    const SocketPair pair;
+    closed = pair.ours.get();
+    EXPECT_FALSE(strategy->add(closed, Interest::in, token_before));
+  }
+  const NoDescriptors lowered;
+  auto reports = reports_of(*strategy);
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].token, token_before);
+  EXPECT_EQ(reports[0].ready, Interest::both);
+  EXPECT_FALSE(strategy->remove(closed));
+  reports = reports_of(*strategy);
+  ASSERT_EQ(reports.size(), 1U);
+  EXPECT_EQ(reports[0].token, token_after);
+}
+
 TEST(wait_by_poll, below_a_lowered_limit_reports_what_is_ready_now) {
   const auto strategy = strategy_over("poll", os::real_system());
   const SocketPair pair;

@@ -2,6 +2,7 @@
 #include "baton/strand.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -142,6 +143,114 @@ TEST_F(StrandByHand, one_that_is_destroyed_with_a_queue_ends_the_program_with_th
     ::alarm(60);  // else it would wait for the handler for ever
   };
   EXPECT_DEATH(destroy(), "a strand was .*FinishAtEnd");
+}
+
+// The thread in the handler does not exist in the child, and what waits belongs to the parent.
+TEST_F(StrandByHand, one_of_the_parent_may_be_destroyed_in_a_child) {
+  auto strand = std::make_unique<Strand>(proactor_);
+  std::thread([&] { ASSERT_TRUE(strand->enter(operations_[0])); }).join();
+  ASSERT_FALSE(strand->enter(operations_[1]));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);  // where it waits for the handler for ever
+    strand.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(strand->leave(), &operations_[1]);
+  ASSERT_TRUE(strand->enter(operations_[1]));
+  EXPECT_EQ(strand->leave(), nullptr);
+}
+
+// A thread of the parent is in enter(), with the mutex of the strand.
+TEST_F(StrandByHand, one_of_the_parent_may_be_retired_in_a_child) {
+  static std::atomic<bool> inside;
+  static std::atomic<bool> forked;
+  inside = forked = false;
+  os::System system = os::real_system();
+  system.lock_point = [] {
+    inside = true;
+    while (!forked) std::this_thread::yield();
+  };
+  Ledger ledger{system, 1, false};
+  Runner runner{ledger};
+  auto strand = std::make_unique<Strand>(proactor_);
+  ASSERT_TRUE(strand->enter(operations_[0]));
+  OperationAccess::runner(operations_[1]) = &runner;
+  std::thread waits([&] { EXPECT_FALSE(strand->enter(operations_[1])); });
+  while (!inside) std::this_thread::yield();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);  // where it waits for that thread for ever
+    Strand::retire(std::move(strand));
+    ::_exit(0);
+  }
+  forked = true;
+  waits.join();
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ASSERT_EQ(strand->leave(), &operations_[1]);
+  ASSERT_TRUE(strand->enter(operations_[1]));
+  EXPECT_EQ(strand->leave(), nullptr);
+}
+
+// A handler has forked, and ends the strand in which it runs.
+TEST_F(StrandByHand, one_of_the_parent_may_be_destroyed_in_its_handler_in_a_child) {
+  auto strand = std::make_unique<Strand>(proactor_);
+  ASSERT_TRUE(strand->enter(operations_[0]));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    strand.reset();
+    ::_exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(strand->leave(), nullptr);
+}
+
+// One proactor looks whose turn it is, and later a thread of the other one takes that operation.
+// Nothing orders the two, so that ThreadSanitizer sees what they share.
+TEST(StrandOfTwo, is_overtaken_by_one_that_ends_before_the_other_comes) {
+  Proactor going_on;
+  Proactor ending;
+  Strand strand{going_on};
+  struct Shared {
+    std::atomic<bool> inside{false};
+    std::atomic<bool> over{false};
+    std::atomic<int> ended{0};
+  } shared;
+  std::array<Operation, 3> operations;
+  for (Operation& each : operations) {
+    each.set_strand(&strand);
+    each.set_handler([&shared](Operation&) { ++shared.ended; });
+  }
+  operations[0].set_handler([&shared](Operation&) {
+    shared.inside = true;
+    while (!shared.over) std::this_thread::yield();
+  });
+  ASSERT_FALSE(going_on.post(operations[0]));
+  std::thread first([&] { going_on.run_one(); });
+  while (!shared.inside) std::this_thread::yield();
+  ASSERT_FALSE(going_on.post(operations[1]));
+  ASSERT_FALSE(ending.post(operations[2]));
+  EXPECT_EQ(going_on.poll(), 0U);  // both wait in the strand
+  EXPECT_EQ(ending.poll(), 0U);
+  std::atomic<bool> has_ended{false};
+  std::thread second([&] {
+    while (!has_ended.load(std::memory_order_relaxed)) std::this_thread::yield();
+    going_on.run_one();
+  });
+  shared.over = true;
+  first.join();
+  ending.finish();
+  EXPECT_EQ(shared.ended, 1);
+  has_ended.store(true, std::memory_order_relaxed);
+  second.join();
+  EXPECT_EQ(shared.ended, 2);
 }
 
 class StrandUnderLoad : public WithProactor {};

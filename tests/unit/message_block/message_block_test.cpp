@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
+#include <new>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace baton {
@@ -98,6 +101,38 @@ TEST(message_block, a_bound_of_links_gives_the_blocks_back) {
   expect_all_back(pool, 2, 0);
   message.commit(0);
   EXPECT_TRUE(message.empty());
+}
+
+// A block has a header, and with it more bytes than there are.
+TEST(message_block, a_pool_of_too_large_blocks_is_refused) {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  for (const std::size_t size : {most, most - 15, most - 16, most - 31, most - 32, most / 2}) {
+    EXPECT_THROW((MessagePool{{.block_size = size, .blocks = 1}}), std::bad_alloc) << size;
+  }
+}
+
+// Each write used to visit all blocks that are free behind it: this took minutes.
+TEST(message_block, with_much_room_is_written_in_many_small_parts) {
+  constexpr std::size_t count = 400'000;
+  MessagePool pool({.block_size = 1, .blocks = count});
+  {
+    MessageBlock message = pool.take(count).value();
+    for (std::size_t i = 0; i < count; ++i) ASSERT_FALSE(message.write(bytes_of("x")));
+    EXPECT_EQ(message.size(), count);
+    EXPECT_EQ(message.write(bytes_of("x")), errc::pool_exhausted);
+  }
+  expect_all_back(pool, count, 2 * count);
+}
+
+TEST(message_block, appended_to_itself_stays_as_it_is) {
+  MessagePool pool({.block_size = 4, .blocks = 8});
+  {
+    MessageBlock message = pool.copy(bytes_of("hello, world")).value();
+    MessageBlock& same = message;
+    message.append(std::move(same));
+    EXPECT_EQ(text_of(message), "hello, world");
+  }
+  expect_all_back(pool, 8, 16);
 }
 
 TEST(message_block, tells_as_many_parts_as_there_is_room_for) {
