@@ -40,7 +40,7 @@ class Opener {
     const os::System& system = os::or_real(config_.system);
     const std::uint32_t lanes = lane_count();
     auto core = std::make_unique<Proactor::Core>(config_, system, handles_bound(config_), lanes);
-    handles_ = &core->ledger().handles.counter();
+    core_ = core.get();
     for (std::size_t i = 0; i < config_.processors.size(); ++i) {
       if (auto added = add_processor(*core, i, lanes); !added) return unexpected{added.error()};
     }
@@ -163,7 +163,11 @@ class Opener {
     options.one_thread_waits = mode != Mode::shared;
     options.handles_full = handles_bound(config_);
     options.handles_max = options.handles_full + limits::handles_for_accepted;
-    options.handles = handles_;
+    options.handles = &core_->ledger().handles.counter();
+    options.handle_memory = [](void* core, NativeHandle accepted) noexcept {
+      return static_cast<Proactor::Core*>(core)->ledger().has_memory_for(accepted);
+    };
+    options.handle_memory_context = core_;
     options.explain = [this, index](std::string_view line) { note(index, std::string{line}); };
     auto engine = candidate.factory(options);
     if (engine && (*engine)->info().leader_rule == LeaderRule::steady &&
@@ -258,7 +262,7 @@ class Opener {
 
   Config config_;
   Config opened_;  // with the engines and strategies that were found, for the notes
-  const std::atomic<std::uint32_t>* handles_ = nullptr;
+  Proactor::Core* core_ = nullptr;
   std::string text_;
   std::uint32_t lane_ = 0;        // being opened
   std::set<std::string> said_{};  // of the processor being opened

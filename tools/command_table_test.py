@@ -9,12 +9,14 @@ import contextlib
 import os
 import re
 import resource
+import select
 import shlex
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -361,6 +363,42 @@ class EndingsTest(unittest.TestCase):
             if done:
                 self.assertRegex(done.stderr, rb"memory|threads could be started|unavailable")
                 self.assertNotIn(b"terminate", done.stderr)
+
+    def test_a_server_outlives_a_lack_of_memory(self):
+        for options in ([], ["--threads", "4"], ["--style", "coroutine", "--threads", "2"],
+                        ["--pooled"]):
+            with self.subTest(options=options):
+                process = subprocess.Popen([BATON, "echo", *options], stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE)
+                self.addCleanup(process.kill)
+                port = int(process.stdout.readline().split()[1])
+                unlimited = resource.RLIM_INFINITY
+                resource.prlimit(process.pid, resource.RLIMIT_AS, (0, unlimited))
+                crowd = []
+                for _ in range(500):
+                    crowd.append(socket.create_connection(("127.0.0.1", port), TIMEOUT_S))
+                    with contextlib.suppress(ConnectionError):
+                        crowd[-1].sendall(b"x")
+                self.assertTrue(select.select(crowd, [], [], TIMEOUT_S)[0])
+                self.assertIsNone(process.poll())
+                resource.prlimit(process.pid, resource.RLIMIT_AS, (unlimited, unlimited))
+                for one in crowd:
+                    one.close()
+                end = time.monotonic() + TIMEOUT_S
+                while not self.is_echoed(port):
+                    self.assertIsNone(process.poll())
+                    self.assertLess(time.monotonic(), end)
+                process.send_signal(signal.SIGTERM)
+                stderr = process.communicate(timeout=TIMEOUT_S)[1]
+                self.assertEqual(process.returncode, 0, stderr)
+
+    @staticmethod
+    def is_echoed(port):
+        with contextlib.suppress(OSError):
+            with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as one:
+                one.sendall(b"again")
+                return one.recv(5, socket.MSG_WAITALL) == b"again"
+        return False
 
     def test_signal_that_ends(self):
         for arguments, statuses in ((["echo"], (0,)),

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <utility>
 
 namespace baton::tools {
@@ -38,9 +39,9 @@ void print(fmt::format_string<Values...> format, Values&&... values) {
   print_text(fmt::format(format, std::forward<Values>(values)...));
 }
 
-// Prints a note at once, unbuffered.
-inline void note_text(const std::string& text) {
-  std::fputs(text.c_str(), stderr);
+// Prints a note at once, unbuffered. Takes no memory.
+inline void note_text(std::string_view text) noexcept {
+  std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
 }
 template <class... Values>

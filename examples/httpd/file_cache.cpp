@@ -146,8 +146,10 @@ void FileCache::insert(const std::string& path, const std::shared_ptr<OpenFile>&
   const std::lock_guard lock(mutex_);
   erase(path);
   if (entries_.size() == entries_max_) erase(std::string(entries_.back().path));
-  entries_.push_front({path, file, now});
-  index_.emplace(entries_.front().path, entries_.begin());
+  Entries fresh;  // kept only with its place in the index
+  fresh.push_front({path, file, now});
+  index_.emplace(fresh.front().path, fresh.begin());
+  entries_.splice(entries_.begin(), fresh);
 }
 
 void FileCache::forget(const std::string& path) {

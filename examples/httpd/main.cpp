@@ -9,17 +9,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <baton/baton.hpp>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <utility>
-#include <vector>
 
+#include "crew.hpp"
 #include "document_root.hpp"
 #include "options.hpp"
 #include "server.hpp"
@@ -72,26 +70,6 @@ bool fit_to_descriptors(Options& options, std::size_t lanes) {
   return true;
 }
 
-// As many threads in run() as asked for; the calling one is the first. False when one of them ended
-// by an exception.
-bool run_threads(baton::Proactor& proactor, std::uint32_t count) {
-  std::atomic<bool> good{true};
-  const auto run = [&] {
-    try {
-      proactor.run();
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "httpd: %s\n", error.what());
-      good = false;
-      proactor.stop();
-    }
-  };
-  std::vector<std::thread> others;
-  for (std::uint32_t i = 1; i < count; ++i) others.emplace_back(run);
-  run();
-  for (std::thread& thread : others) thread.join();
-  return good;
-}
-
 // The system leaves the name of a UNIX socket behind, and the next start would find it taken.
 class UnixName {
  public:
@@ -135,19 +113,21 @@ int serve(baton::Proactor& proactor, const Options& options, std::uint32_t threa
       std::fprintf(stderr, "httpd: a connection ended: %s\n", error.what());
     }
   });
+  Crew crew(proactor, threads);
   Server server(proactor, options, root);
   if (const auto error = server.start(std::move(*acceptor))) return fail(error.message());
   std::printf("listening %u\n", listening->port());
   const bool told = std::fflush(stdout) == 0;
   if (!told) proactor.stop();
 
-  bool good = told && run_threads(proactor, threads);
+  bool good = told && crew.run();
   if (!good || server.has_sessions()) {  // a second signal: they go at once, the server after them
     proactor.restart();
     proactor.drain(baton::Deadline::immediately());
-    good = run_threads(proactor, threads);
+    good = crew.run();
   }
   std::printf("%s", server.statistics().c_str());
+  if (const auto error = server.error()) return fail("the server has ended: " + error.message());
   return good ? 0 : 1;
 }
 

@@ -2,12 +2,21 @@
 #include "server.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <exception>
+#include <new>
 #include <utility>
 
 #include "session.hpp"
 
 namespace httpd {
+namespace {
+
+// Until an accept that found no memory is started again.
+constexpr std::chrono::milliseconds pause{10};
+
+}  // namespace
 
 Server::Server(baton::Proactor& proactor, const Options& options, const DocumentRoot& root)
     : proactor_(proactor),
@@ -19,12 +28,18 @@ Server::Server(baton::Proactor& proactor, const Options& options, const Document
   for (std::uint32_t lane = 0; lane < proactor.lanes(); ++lane) {
     files_.push_back(
         std::make_unique<FileCache>(proactor, root, options.cache_files, options.cache_seconds));
+    ends_of_idle_.emplace_back(proactor);
   }
 }
 
 FileCache& Server::files() {
   const std::uint32_t lane = proactor_.current_lane();
   return *files_[lane < files_.size() ? lane : 0];
+}
+
+baton::CancellationToken Server::end_of_idle() const {
+  const std::uint32_t lane = proactor_.current_lane();
+  return ends_of_idle_[lane < ends_of_idle_.size() ? lane : 0].token();
 }
 
 std::error_code Server::start(baton::Acceptor acceptor) {
@@ -52,42 +67,54 @@ baton::Task<void> Server::accept_one_by_one(baton::Acceptor& acceptor) {
     if (!peer) {
       // One connection may be too many for the table of handles; the listener is none the worse.
       if (peer.error() == baton::errc::no_free_handles) continue;
+      if (peer.error() == std::errc::not_enough_memory) {
+        static_cast<void>(co_await baton::sleep_for(proactor_, pause));
+        continue;
+      }
+      end_by(peer.error());
       co_return;
     }
-    const Admission admission = admit();
-    if (admission == Admission::dropped) {
+    Place place = admit();
+    if (place.admission() == Admission::dropped) {
       // Before the next: a crowd could take all descriptors.
       static_cast<void>(co_await peer->close());
       continue;
     }
-    proactor_.spawn(serve_connection(*this, std::move(*peer), admission));
+    start_session(std::move(*peer), std::move(place));
   }
 }
 
-Admission Server::admit() {
+// Without memory the connection ends, and the listener goes on.
+void Server::start_session(baton::StreamSocket peer, Place place) {
+  try {
+    proactor_.spawn(serve_connection(*this, std::move(peer), std::move(place)));
+  } catch (const std::bad_alloc&) {
+    proactor_.task_failed(std::current_exception());
+  }
+}
+
+Place Server::admit() {
   accepted_.fetch_add(1, std::memory_order_relaxed);
   const std::size_t others = open_.fetch_add(1);
-  if (others < limits().connections) return Admission::served;
+  if (others < limits().connections) return {*this, Admission::served};
   turned_away_.fetch_add(1, std::memory_order_relaxed);
-  if (others < limits().connections + turned_away_max_) return Admission::turned_away;
-  open_.fetch_sub(1);
-  return Admission::dropped;
+  const bool answered = others < limits().connections + turned_away_max_;
+  return {*this, answered ? Admission::turned_away : Admission::dropped};
 }
 
-void Server::enter(Session& session) {
-  const std::lock_guard lock(mutex_);
-  session.place_ = sessions_.insert(sessions_.end(), &session);
+Place::~Place() {
+  if (server_ != nullptr) server_->give_back_place();
 }
 
-void Server::leave(Session& session, const Counts& counts) {
-  {
-    const std::lock_guard lock(mutex_);
-    sessions_.erase(session.place_);
-    counts_.requests += counts.requests;
-    counts_.errors += counts.errors;
-    counts_.timeouts += counts.timeouts;
-  }
+void Server::give_back_place() {
   if (open_.fetch_sub(1) == 1) end_if_empty();
+}
+
+void Server::add(const Counts& counts) {
+  const std::lock_guard lock(mutex_);
+  counts_.requests += counts.requests;
+  counts_.errors += counts.errors;
+  counts_.timeouts += counts.timeouts;
 }
 
 // -- ending ---------------------------------------------------------------------------------------
@@ -97,23 +124,30 @@ std::error_code Server::wait_for_signal() {
 }
 
 void Server::on_signal() {
-  if (signal_operation_.failed()) return;
+  if (const std::error_code error = signal_operation_.error()) {
+    // Without its signals the server could not be ended, so it ends now.
+    if (error != std::errc::operation_canceled) end_by(error);
+    return;
+  }
   if (draining_) return proactor_.stop();
   // Waits again before the drain begins, which is what ends that wait.
   if (wait_for_signal()) return proactor_.stop();
   drain();
 }
 
-void Server::drain() {
+void Server::end_by(std::error_code error) {
   if (draining_.exchange(true)) return;
+  error_ = error;
+  begin_drain();
+}
+
+void Server::drain() {
+  if (!draining_.exchange(true)) begin_drain();
+}
+
+void Server::begin_drain() {
   proactor_.drain(baton::Deadline::after(limits().drain_time, proactor_.now()));
-  {
-    // Connections between two requests have nothing to finish. One that begins to wait after this
-    // look sees that the server drains; one that has just got a request answers it, for only its
-    // reading side is closed.
-    const std::lock_guard lock(mutex_);
-    for (Session* session : sessions_) session->end_if_idle();
-  }
+  for (baton::CancellationSource& end : ends_of_idle_) end.cancel();
   end_if_empty();
 }
 

@@ -6,11 +6,11 @@
 #include <baton/baton.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "document_root.hpp"
@@ -19,13 +19,29 @@
 
 namespace httpd {
 
-class Session;
-
 /// The decision about a new connection.
 enum class Admission : std::uint8_t {
   served,
   turned_away,  ///< beyond the limit: its first request is answered with 503
   dropped       ///< far beyond the limit: closed without a word
+};
+
+class Server;
+
+/// A connection's place among the server's connections, from its accept to its end, however that
+/// comes.
+class Place {
+ public:
+  Place(Server& server, Admission admission) : server_(&server), admission_(admission) {}
+  Place(Place&& other) noexcept
+      : server_(std::exchange(other.server_, nullptr)), admission_(other.admission_) {}
+  ~Place();
+
+  [[nodiscard]] Admission admission() const { return admission_; }
+
+ private:
+  Server* server_;  // null: moved from
+  Admission admission_;
 };
 
 struct Counts {
@@ -59,18 +75,27 @@ class Server {
   [[nodiscard]] bool draining() const { return draining_.load(); }
   [[nodiscard]] bool has_sessions() const { return open_.load() > 0; }
   [[nodiscard]] std::string statistics() const;
+  /// Why the server has ended by itself.
+  [[nodiscard]] std::error_code error() const { return error_; }
 
   // For sessions.
-  void enter(Session& session);
-  void leave(Session& session, const Counts& counts);
+  /// Cancelled when the server drains: a connection between two requests has nothing to finish.
+  [[nodiscard]] baton::CancellationToken end_of_idle() const;
+  void add(const Counts& counts);
 
  private:
+  friend class Place;
   baton::Task<void> accept_all(baton::Acceptor acceptor);
   baton::Task<void> accept_one_by_one(baton::Acceptor& acceptor);
   std::error_code wait_for_signal();
   void on_signal();
-  Admission admit();
+  Place admit();
+  void start_session(baton::StreamSocket peer, Place place);
+  void give_back_place();
+  /// The listener or the wait for signals has failed.
+  void end_by(std::error_code error);
   void drain();
+  void begin_drain();
   void end_if_empty();
 
   baton::Proactor& proactor_;
@@ -78,19 +103,20 @@ class Server {
   const DocumentRoot& root_;
   const std::size_t turned_away_max_;
   baton::BufferPool blocks_;
-  std::vector<std::unique_ptr<FileCache>> files_;  // of each lane
+  // Of each lane, so that no two of them wait for one lock.
+  std::vector<std::unique_ptr<FileCache>> files_;
+  std::vector<baton::CancellationSource> ends_of_idle_;
   baton::SignalSet signals_;
   baton::SignalInfo signal_;
   baton::Operation signal_operation_;
 
   std::atomic<bool> draining_{false};
+  std::error_code error_;             // written by the one that begins the drain
   std::atomic<std::size_t> open_{0};  // connections, those turned away included
   std::atomic<std::uint64_t> accepted_{0};
   std::atomic<std::uint64_t> turned_away_{0};
   mutable std::mutex mutex_;
-  // Guarded by the mutex.
-  std::list<Session*> sessions_;
-  Counts counts_;
+  Counts counts_;  // guarded by the mutex
 };
 
 }  // namespace httpd

@@ -33,9 +33,8 @@ bool timed_out(std::error_code error) { return error == std::errc::timed_out; }
 
 }  // namespace
 
-baton::Task<void> serve_connection(Server& server, baton::StreamSocket socket,
-                                   Admission admission) {
-  Session session(server, std::move(socket), admission);
+baton::Task<void> serve_connection(Server& server, baton::StreamSocket socket, Place place) {
+  Session session(server, std::move(socket), place.admission());
   co_await session.run();
 }
 
@@ -47,17 +46,18 @@ Session::Session(Server& server, baton::StreamSocket socket, Admission admission
   socket_.set_option(baton::option::NoDelay{});
   deadline_ =
       after(admission == Admission::served ? server.limits().header_time : turned_away_time);
-  server_.enter(*this);
 }
 
-Session::~Session() { server_.leave(*this, counts_); }
+Session::~Session() { server_.add(counts_); }
 
 baton::Task<void> Session::run() {
   while (goes_on_) {
     Parsed parsed = parse();
     while (parsed.kind == Parsed::Kind::incomplete) {
-      if (!may_wait()) co_return;
-      const auto received = co_await socket_.read(input_.room()).deadline(deadline_);
+      const auto end = begun_ ? baton::CancellationToken{} : server_.end_of_idle();
+      baton::Result<std::size_t> received =
+          co_await socket_.read(input_.room()).deadline(deadline_).cancel_with(end);
+      if (!received && end.cancelled()) received = take_what_came();
       if (!note_received(received, parsed)) co_return;
     }
     decide(parsed);
@@ -96,16 +96,15 @@ Parsed Session::parse() {
   return parsed;
 }
 
-// False: the server ends, and this connection has nothing to finish.
-bool Session::may_wait() {
-  if (begun_) return true;
-  idle_.store(true);  // before the look: see Server::drain
-  return !server_.draining();
+// The server drains, and the wait is over. A request that came at this very moment is answered.
+baton::Result<std::size_t> Session::take_what_came() {
+  const baton::MutableBuffer room = input_.room();
+  return static_cast<std::size_t>(
+      std::max<ssize_t>(::recv(socket_.native(), room.data, room.size, MSG_DONTWAIT), 0));
 }
 
 // True: go on; `parsed` tells with what.
 bool Session::note_received(const baton::Result<std::size_t>& received, Parsed& parsed) {
-  idle_.store(false, std::memory_order_relaxed);
   if (received && *received > 0) {
     input_.add(*received);
     parsed = parse();
@@ -251,11 +250,6 @@ baton::Task<void> Session::close_gently() {
     if (!received || *received == 0) co_return;
     bytes += *received;
   }
-}
-
-// Only the reading side: should a request have come at this very moment, it is answered.
-void Session::end_if_idle() {
-  if (idle_.load()) ::shutdown(socket_.native(), SHUT_RD);
 }
 
 }  // namespace httpd

@@ -1,10 +1,8 @@
 // One connection: request after request, each with its limits and its deadlines.
 #pragma once
 
-#include <atomic>
 #include <baton/baton.hpp>
 #include <cstdint>
-#include <list>
 
 #include "input.hpp"
 #include "request.hpp"
@@ -15,7 +13,7 @@
 namespace httpd {
 
 /// The whole life of a connection.
-baton::Task<void> serve_connection(Server& server, baton::StreamSocket socket, Admission admission);
+baton::Task<void> serve_connection(Server& server, baton::StreamSocket socket, Place place);
 
 class Session {
  public:
@@ -25,14 +23,10 @@ class Session {
   ~Session();
 
   baton::Task<void> run();
-  /// The server drains: a connection that waits for its next request has seen its last. Any thread.
-  void end_if_idle();
 
  private:
-  friend class Server;
-
   Parsed parse();
-  [[nodiscard]] bool may_wait();
+  baton::Result<std::size_t> take_what_came();
   bool note_received(const baton::Result<std::size_t>& received, Parsed& parsed);
   void decide(const Parsed& parsed);
   void refuse(Status status);
@@ -58,8 +52,6 @@ class Session {
   baton::Deadline deadline_;  // of the request that is awaited or being received
   bool begun_ = false;        // its first byte is there
   bool goes_on_ = true;
-  std::atomic<bool> idle_{false};
-  std::list<Session*>::iterator place_;  // in the server's list
 };
 
 }  // namespace httpd

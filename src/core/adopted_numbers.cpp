@@ -8,6 +8,7 @@
 #include <new>
 
 #include "baton/error.hpp"
+#include "os/no_allocation.hpp"
 
 namespace baton {
 
@@ -15,18 +16,29 @@ std::error_code AdoptedNumbers::claim(const Handle& handle) noexcept {
   const auto number = static_cast<std::size_t>(handle.native());
   const std::uint32_t file = handle.owned() ? 0 : file_of(handle.native());
   const os::LockGuard lock{mutex_, system_};
-  if (number >= entries_.size()) {
-    try {
-      entries_.resize(std::max(number + 1, 2 * entries_.size()));
-    } catch (const std::bad_alloc&) {
-      return std::make_error_code(std::errc::not_enough_memory);
-    }
-  }
+  if (!grow(number)) return std::make_error_code(std::errc::not_enough_memory);
   Entry& entry = entries_[number];
   const bool reused = entry.file != 0 && entry.file != file_of(handle.native());
   if (entry.holder != 0 && !reused) return errc::already_adopted;
   entry = {.holder = handle.index() + 1, .file = file};
   return {};
+}
+
+bool AdoptedNumbers::grow_to(NativeHandle native) noexcept {
+  if (os::NoAllocation::now()) return true;  // the claim, which comes later, may still get it
+  const os::LockGuard lock{mutex_, system_};
+  return grow(static_cast<std::size_t>(native));
+}
+
+bool AdoptedNumbers::grow(std::size_t number) noexcept {
+  if (number < entries_.size()) return true;
+  try {
+    entries_.resize(std::max(number + 1, 2 * entries_.size()));
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  known_.store(entries_.size(), std::memory_order_relaxed);
+  return true;
 }
 
 void AdoptedNumbers::forget(const Handle& handle) noexcept {

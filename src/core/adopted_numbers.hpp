@@ -3,6 +3,8 @@
 // descriptor only once.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <system_error>
 #include <vector>
@@ -20,6 +22,11 @@ class AdoptedNumbers {
   /// Assigns the number to this handle until forget(). Fails with errc::already_adopted if another
   /// handle holds it, or with ENOMEM. Any thread.
   [[nodiscard]] std::error_code claim(const Handle& handle) noexcept;
+  /// Gets the memory for the claim of an owned number. False: there is none. Any thread.
+  [[nodiscard]] bool make_room(NativeHandle native) noexcept {
+    return static_cast<std::size_t>(native) < known_.load(std::memory_order_relaxed) ||
+           grow_to(native);
+  }
   /// Does nothing if another handle, or none, holds the number. Any thread.
   void forget(const Handle& handle) noexcept;
 
@@ -30,12 +37,15 @@ class AdoptedNumbers {
     std::uint32_t holder = 0;  // a handle's index + 1; 0: none
     std::uint32_t file = 0;    // 0: owned, so only the handle may close it
   };
+  bool grow_to(NativeHandle native) noexcept;
+  bool grow(std::size_t number) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] std::uint32_t file_of(NativeHandle native) const noexcept;
 
   const os::System& system_;
   os::Mutex mutex_;
   // Indexed by number, like the process's descriptor table, and smaller than that.
   std::vector<Entry> entries_ BATON_GUARDED_BY(mutex_);
+  std::atomic<std::size_t> known_{0};  // the size of that, which never shrinks
 };
 
 }  // namespace baton

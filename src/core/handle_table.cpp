@@ -1,8 +1,11 @@
 // Allocation of handle records.
 #include "core/handle_table.hpp"
 
+#include <algorithm>
+
 #include "base/assert.hpp"
 #include "core/asked_word.hpp"
+#include "os/no_allocation.hpp"
 
 namespace baton {
 
@@ -16,8 +19,7 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
     free_ = handle->next_;
   } else {
     const std::uint32_t index = used_.load(std::memory_order_relaxed);
-    if (!table_.ensure(index)) return nullptr;
-    if (has_dedicated_lists() && !dedicated_->ensure(index)) return nullptr;
+    if (!ensure(index)) return nullptr;
     handle = &table_[index];
     handle->index_ = index;
     used_.store(index + 1, std::memory_order_release);
@@ -49,6 +51,25 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
   handle->route_.store(nullptr, std::memory_order_relaxed);
   count_.fetch_add(1, std::memory_order_relaxed);
   return handle;
+}
+
+bool HandleTable::ensure(std::uint32_t index) noexcept {
+  if (!table_.ensure(index)) return false;
+  if (has_dedicated_lists() && !dedicated_->ensure(index)) return false;
+  const std::uint32_t chunk_end = (index / limits::handles_chunk + 1) * limits::handles_chunk;
+  const std::uint32_t room = std::min(chunk_end, table_.bound());
+  if (room > room_.load(std::memory_order_relaxed)) room_.store(room, std::memory_order_relaxed);
+  return true;
+}
+
+bool HandleTable::grow() noexcept {
+  if (os::NoAllocation::now()) return true;  // allocate(), which comes later, may still get it
+  const os::LockGuard lock{mutex_, system_};
+  for (;;) {
+    const std::uint32_t room = room_.load(std::memory_order_relaxed);
+    if (room == table_.bound() || count() + limits::handles_for_accepted < room) return true;
+    if (!ensure(room)) return false;
+  }
 }
 
 void HandleTable::release(Handle& handle) noexcept {

@@ -39,6 +39,12 @@ class HandleTable {
   /// The same, for engines (EngineOptions::handles).
   [[nodiscard]] const std::atomic<std::uint32_t>& counter() const noexcept { return count_; }
 
+  /// Gets memory for more accepted connections. False: there is none but for those that are
+  /// accepted already (limits::handles_for_accepted). Any thread.
+  [[nodiscard]] bool make_room() noexcept {
+    return count() + limits::handles_for_accepted < room_.load(std::memory_order_relaxed) || grow();
+  }
+
   /// The number of indices handed out so far.
   [[nodiscard]] std::uint32_t used() const noexcept {
     return used_.load(std::memory_order_acquire);
@@ -94,6 +100,9 @@ class HandleTable {
   }
 
  private:
+  bool grow() noexcept;
+  bool ensure(std::uint32_t index) noexcept BATON_REQUIRES(mutex_);
+
   const os::System& system_;
   const std::uint32_t most_;
   os::Mutex mutex_;
@@ -102,6 +111,7 @@ class HandleTable {
   Handle* free_ BATON_GUARDED_BY(mutex_) = nullptr;
   bool ended_ BATON_GUARDED_BY(mutex_) = false;
   std::atomic<std::uint32_t> used_{0};  // indices handed out so far
+  std::atomic<std::uint32_t> room_{0};  // indices below this have their memory
   std::atomic<std::uint32_t> count_{0};
 };
 

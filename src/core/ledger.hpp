@@ -52,6 +52,12 @@ class Ledger {
         system_(system),
         per_thread_(per_thread) {}
 
+  /// Memory for the handle of an accepted descriptor; invalid_handle: of the next one. Any thread.
+  /// Inside a signal handler nothing is asked for, and the answer is true.
+  [[nodiscard]] bool has_memory_for(NativeHandle accepted) noexcept {
+    return accepted == invalid_handle ? handles.make_room() : numbers.make_room(accepted);
+  }
+
   // -- start --------------------------------------------------------------------------------------
 
   /// Checks and claims an operation. It is at rest, or was activated by another thread and came by

@@ -10,6 +10,7 @@
 
 #include "base/asan.hpp"
 #include "base/assert.hpp"
+#include "os/thread_end.hpp"
 
 // The sanitizer reports the use of a kept frame as that of a freed one.
 #ifdef BATON_ASAN
@@ -61,8 +62,8 @@ constexpr std::align_val_t alignment{detail::frame_alignment};
 void* take_from_heap(std::size_t size) { return ::operator new(size, alignment); }
 void give_to_heap(void* frame) noexcept { ::operator delete(frame, alignment); }
 
-// Two objects: the lists have no destructor, so that they exist for frames that are freed while
-// other locals of the thread are destroyed. `Sweeper` empties the lists and closes them for good.
+// The lists have no destructor, so that they exist for frames that are freed while other locals of
+// the thread are destroyed. The end of the thread empties them and closes them for good.
 struct Lists {
   Node* heads[classes];
   FrameCacheStatistics statistics;
@@ -83,14 +84,14 @@ void sweep() noexcept {
   lists.statistics.bytes = 0;
 }
 
-struct Sweeper {
-  ~Sweeper() {
+// False: nothing would empty the lists of this thread.
+bool watch_thread_end() noexcept {
+  static os::ThreadEnd end{[](void*) {
     lists.closed = true;
     sweep();
-  }
-  void touch() noexcept {}
-};
-thread_local Sweeper sweeper;
+  }};
+  return end.watch(&lists);
+}
 
 }  // namespace
 
@@ -150,9 +151,9 @@ void free_frame(void* frame, std::size_t size) noexcept {
     give_to_heap(frame);
     return;
   }
-  if (!lists.watched) {
-    sweeper.touch();  // constructs it, so that the lists are emptied at the thread's end
-    lists.watched = true;
+  if (!lists.watched && !(lists.watched = watch_thread_end())) {
+    give_to_heap(frame);
+    return;
   }
   Node* const node = ::new (frame) Node{lists.heads[index]};
   lists.heads[index] = node;

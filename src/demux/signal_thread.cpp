@@ -9,18 +9,18 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "os/thread_end.hpp"
 
 namespace baton::demux {
 
 // The thread's reference to its object.
 struct SignalThread::OfThisThread {
-  // exit() destroys a thread's own objects before the static ones, and a static proactor still
-  // waits after that. So this is null then, and the next object is left to the end of the process.
+  // Null after its end: a static proactor may still wait when the locals of a thread are destroyed.
   static thread_local OfThisThread* mine;
-  struct AtItsEnd {
-    ~AtItsEnd() { delete std::exchange(mine, nullptr); }
-  };
-  static thread_local const AtItsEnd at_its_end;
+  static bool delete_at_thread_end() noexcept {
+    static os::ThreadEnd end{[](void*) { delete std::exchange(mine, nullptr); }};
+    return end.watch(mine);
+  }
 
   ~OfThisThread() {
     if (thread == nullptr) return;
@@ -34,7 +34,6 @@ struct SignalThread::OfThisThread {
   std::shared_ptr<SignalThread> thread;
 };
 constinit thread_local SignalThread::OfThisThread* SignalThread::OfThisThread::mine = nullptr;
-thread_local const SignalThread::OfThisThread::AtItsEnd SignalThread::OfThisThread::at_its_end;
 
 SignalThread::SignalThread(std::uint64_t number) noexcept : number_(number) {
   sigemptyset(&blocked_);
@@ -43,7 +42,10 @@ SignalThread::SignalThread(std::uint64_t number) noexcept : number_(number) {
 std::shared_ptr<SignalThread> SignalThread::current(const os::System& system) noexcept try {
   if (OfThisThread::mine == nullptr) {
     OfThisThread::mine = new OfThisThread;
-    static_cast<void>(&OfThisThread::at_its_end);  // the first use registers its destructor
+    if (!OfThisThread::delete_at_thread_end()) {
+      delete std::exchange(OfThisThread::mine, nullptr);
+      return nullptr;
+    }
   }
   auto& mine = OfThisThread::mine->thread;
   const std::uint64_t number = system.thread_self();

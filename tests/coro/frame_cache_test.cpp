@@ -2,6 +2,7 @@
 #include "baton/coro/frame_cache.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <thread>
@@ -84,32 +85,43 @@ TEST(FrameCache, every_size_is_served_with_room_enough) {
   clear_frame_cache();
 }
 
-// Made before the cache of its thread, so that it is destroyed after it.
 struct Latest {
-  Latest() = default;
-  ~Latest() {
-    if (bytes == nullptr) return;
-    task = Task<int>{};
-    *bytes = frame_cache_statistics().bytes;
-  }
-  Latest(const Latest&) = delete;
-  Latest& operator=(const Latest&) = delete;
   Task<int> task;
-  std::size_t* bytes = nullptr;
+  std::size_t bytes = 1;
 };
-thread_local Latest latest;
 
 TEST(FrameCache, keeps_no_frame_that_is_freed_after_the_end_of_its_thread_s_cache) {
+  {
+    const auto first = give(1);  // the cache has its key
+  }
+  // The values of a thread's keys are destroyed in the order of the keys, again and again while
+  // there are new ones: those of the second round are certainly destroyed after the cache.
+  static pthread_key_t key;
+  static int round;
+  round = 0;
+  ASSERT_EQ(::pthread_key_create(&key,
+                                 [](void* value) {
+                                   if (++round == 1) {
+                                     ::pthread_setspecific(key, value);
+                                     return;
+                                   }
+                                   auto& latest = *static_cast<Latest*>(value);
+                                   latest.task = Task<int>{};
+                                   latest.bytes = frame_cache_statistics().bytes;
+                                 }),
+            0);
   std::size_t kept_before = 0;
-  std::size_t kept_after = 1;
+  Latest latest;
   std::thread([&] {
-    latest.bytes = &kept_after;
+    ASSERT_EQ(::pthread_setspecific(key, &latest), 0);
     latest.task = give(1);
     {
       const auto first = give(2);
     }
     kept_before = frame_cache_statistics().bytes;
   }).join();
+  const std::size_t kept_after = latest.bytes;
+  ::pthread_key_delete(key);
   EXPECT_GT(kept_before, 0U);
   EXPECT_EQ(kept_after, 0U) << "nothing empties the cache any more";
 }

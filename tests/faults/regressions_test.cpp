@@ -1,4 +1,6 @@
 // Bugs found by fault injection, each named after its cause.
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 
 #include "../support/failing_system.hpp"
 #include "allocations.hpp"
+#include "baton/acceptor.hpp"
 #include "baton/stream_socket.hpp"
 #include "world.hpp"
 
@@ -202,6 +205,59 @@ TEST_P(Regressions, waiting_needs_no_memory) {
   EXPECT_TRUE(is_sent(buffer, reading.bytes));
   EXPECT_FALSE(none.hit());
   world().end();
+}
+
+// Its connection could not be adopted, and the accept loops of programs ended with that error.
+TEST_P(Regressions, an_accept_waits_for_the_memory_of_its_handle) {
+  auto acceptor = Acceptor::listen(world().proactor(), Endpoint::loopback(0));
+  ASSERT_TRUE(world().take(acceptor));
+  const Endpoint address = acceptor->local_endpoint().value();
+  const auto connect = [&](int client) {
+    return ::connect(client, static_cast<const sockaddr*>(address.data()), address.size());
+  };
+  std::array<int, 50> clients{};
+  for (int& one : clients) one = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Account accepting(world());
+  const auto accept = [&](auto& op, auto handler) { return acceptor->accept(op, handler); };
+  std::vector<Handle*> others;
+  std::vector<Result<StreamSocket>> taken;
+  others.reserve(1'000);
+  taken.reserve(clients.size());
+  std::size_t next = 0;
+  {
+    const NoMemory none;
+    for (;;) {  // uses up the memory that the tables have
+      const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+      const auto handle = world().proactor().adopt(fd, HandleKind::datagram_socket);
+      if (!handle || others.size() == others.capacity()) {
+        ::close(fd);
+        break;
+      }
+      others.push_back(*handle);
+    }
+    // Descriptors of lower numbers, which are closed meanwhile, still find room.
+    bool rests = false;
+    while (!rests && next < clients.size() && connect(clients[next++]) == 0) {
+      world().start(accepting, accept);
+      if (!world().until([&] {
+            const Exempt exempt;
+            rests = world().proactor().statistics().accept_backoffs > 0;
+            return rests || accepting.done();
+          })) {
+        break;
+      }
+      if (accepting.done()) taken.push_back(acceptor->take(accepting.operation));
+    }
+    const Exempt exempt;
+    EXPECT_TRUE(rests);
+  }
+  for (const auto& one : taken) EXPECT_TRUE(one.has_value());
+  // A connection that had been accepted was closed. Another one comes.
+  ASSERT_EQ(connect(clients.back()), 0);
+  EXPECT_TRUE(world().until([&] { return accepting.done(); }));
+  EXPECT_TRUE(accepting.ok());
+  for (Handle* other : others) world().proactor().close_detached(*other);
+  for (const int client : clients) ::close(client);
 }
 
 INSTANTIATE_TEST_SUITE_P(every, Regressions, testing::ValuesIn(conformance::combinations()),

@@ -2,6 +2,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "server.hpp"
@@ -60,7 +61,12 @@ class Session {
 
   // Data has arrived and no block is free: from now on this session has its own.
   void read_alone() {
-    own_ = std::make_unique_for_overwrite<std::byte[]>(server_.block());
+    own_.reset(new (std::nothrow) std::byte[server_.block()]);
+    if (own_ == nullptr) {
+      EchoServer::note_lack_of_memory();
+      delete this;
+      return;
+    }
     read();
   }
 
@@ -86,12 +92,15 @@ class Session {
   Operation operation_;
 };
 
-void start_session(EchoServer& server, StreamSocket peer) {
+// Without memory the peer sees the end of its connection.
+void start_session(EchoServer& server, StreamSocket peer) try {
   if (server.works()) {
     Session<handler_work::Work>::start(server, std::move(peer), server.next_work());
   } else {
     Session<NoWork>::start(server, std::move(peer), {});
   }
+} catch (const std::bad_alloc&) {
+  EchoServer::note_lack_of_memory();
 }
 
 // Accepts for ever, with several accepts pending; deletes itself when the last of them has ended.

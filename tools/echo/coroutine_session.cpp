@@ -1,5 +1,6 @@
 // The echo by coroutines.
 #include <memory>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -59,10 +60,19 @@ Task<bool> session_with_pool(EchoServer& server, StreamSocket& peer, Opened& ope
 Task<void> session(EchoServer& server, StreamSocket peer) {
   Opened opened(server);
   static_cast<void>(peer.set_option(option::NoDelay{}));  // UNIX sockets have none
-  if (server.pool() != nullptr && !co_await session_with_pool(server, peer, opened)) {
-    co_return;
+  try {
+    const bool alone = server.pool() == nullptr || co_await session_with_pool(server, peer, opened);
+    if (alone) co_await session_with_own_block(server, peer, opened);
+  } catch (const std::bad_alloc&) {
+    EchoServer::note_lack_of_memory();
   }
-  co_await session_with_own_block(server, peer, opened);
+}
+
+// Without memory the peer sees the end of its connection.
+void start_session(EchoServer& server, StreamSocket peer) try {
+  server.proactor().spawn(session(server, std::move(peer)));
+} catch (const std::bad_alloc&) {
+  EchoServer::note_lack_of_memory();
 }
 
 Task<void> accept_one_by_one(EchoServer& server, Acceptor& acceptor) {
@@ -72,7 +82,7 @@ Task<void> accept_one_by_one(EchoServer& server, Acceptor& acceptor) {
       server.ended(peer.error());
       co_return;
     }
-    server.proactor().spawn(session(server, std::move(*peer)));
+    start_session(server, std::move(*peer));
   }
 }
 

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <utility>
 
+#include "../output.hpp"
+
 namespace baton::tools {
 namespace {
 
@@ -42,6 +44,10 @@ void EchoServer::session_closed(const Traffic& traffic) {
   const bool last = open_.fetch_sub(1) == 1;
   if (last && options_.until_empty) drain();
   if (last) end_if_empty();
+}
+
+void EchoServer::note_lack_of_memory() noexcept {
+  note_text("baton echo: a connection ended: not enough memory\n");
 }
 
 void EchoServer::ended(std::error_code error) {

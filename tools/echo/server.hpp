@@ -84,6 +84,8 @@ class EchoServer {
   std::uint64_t connections() const { return open_.load(); }
   void session_opened();
   void session_closed(const Traffic& traffic);
+  // A connection ends alone, because there is no memory for it; the server goes on.
+  static void note_lack_of_memory() noexcept;
   // Adds the counts made without --watch.
   void add(const Traffic& traffic);
   // Called when the acceptor, the socket of the datagrams or the wait for signals has failed.

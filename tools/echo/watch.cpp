@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <new>
 
 #include "../numbers.hpp"
 #include "../output.hpp"
@@ -64,11 +65,19 @@ void Watch::run() {
   std::unique_lock lock(mutex_);
   while (!ended_event_.wait_for(lock, interval, [this] { return ended_; })) {
     const auto now = std::chrono::steady_clock::now();
-    look(std::chrono::duration<double>(now - start).count());
-    start = now;
+    try {
+      look(std::chrono::duration<double>(now - start).count());
+      start = now;
+    } catch (const std::bad_alloc&) {
+      // The next look tells of both seconds.
+    }
   }
   line_.clear();
-  if (!options_.metrics.empty()) write_metrics(read());
+  try {
+    if (!options_.metrics.empty()) write_metrics(read());
+  } catch (const std::bad_alloc&) {
+    // The file keeps its last content.
+  }
 }
 
 Watch::Reading Watch::read() const {

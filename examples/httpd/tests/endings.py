@@ -1,6 +1,8 @@
 """Limits, deadlines, clients that go away, and the end of the server."""
 
 import contextlib
+import resource
+import select
 import socket
 import subprocess
 import time
@@ -117,7 +119,7 @@ def ask_or_none(server, method, target):
 
 def graceful_end(program, root, options):
     large = (root / "large.bin").read_bytes()
-    with serving(program, root, *options) as server:
+    with serving(program, root, "--drain-seconds", "1000", *options) as server:
         with Client(server) as busy, Client(server) as idle, Client(server) as silent:
             idle.send(request("GET", "/"))
             equal(idle.answer().status, 200, "before the end")
@@ -156,4 +158,33 @@ def accepts(server):
         return False
 
 
-TESTS = [deadlines, limits, few_descriptors, clients_go_away, graceful_end]
+def lack_of_memory(program, root, options):
+    """Connections end, and the server goes on: it answers when there is memory again."""
+    with serving(program, root, *options) as server:
+        equal(ask(server, "GET", "/").status, 200, "before")
+        pid, unlimited = server.process.pid, resource.RLIM_INFINITY
+        resource.prlimit(pid, resource.RLIMIT_AS, (0, unlimited))
+        with contextlib.ExitStack() as crowd:
+            clients = []
+            for _ in range(400):
+                clients.append(crowd.enter_context(Client(server)))
+                with contextlib.suppress(ConnectionError):
+                    clients[-1].send(request("GET", "/"))
+            ready = select.select([client.socket for client in clients], [], [], PATIENCE_S)[0]
+            check(ready and server.process.poll() is None, "it runs without memory")
+        resource.prlimit(pid, resource.RLIMIT_AS, (unlimited, unlimited))
+        wait_until(lambda: ask_or_none(server, "GET", "/") == 200, "answers again")
+        server.stop()
+
+
+def too_many_threads(program, root, options):
+    done = subprocess.run([program, "--root", str(root), "--listen", "127.0.0.1:0", *options,
+                           "--threads", "200"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=PATIENCE_S, text=True, preexec_fn=lambda: resource.setrlimit(
+                              resource.RLIMIT_AS, (400 << 20, 400 << 20)))
+    equal(done.returncode, 1, f"exit status ({done.stderr})")
+    check("terminate" not in done.stderr and done.stderr.startswith("httpd: "), done.stderr)
+
+
+TESTS = [deadlines, limits, few_descriptors, clients_go_away, graceful_end, lack_of_memory,
+         too_many_threads]

@@ -164,6 +164,7 @@ class IoUringEngine final : public Engine {
   Deadline prepare_wait(OperationQueue& completed, Deadline deadline) noexcept;
   void arm_wake() noexcept BATON_REQUIRES(mutex_);
   void submit_postponed(OperationQueue& done) noexcept BATON_REQUIRES(mutex_);
+  int settle_accepted(Operation& operation, int accepted) noexcept BATON_REQUIRES(mutex_);
   void back_off(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void begin_rest(Progress& state) noexcept BATON_REQUIRES(mutex_);
   bool rest_with_another(Operation& operation) noexcept BATON_REQUIRES(mutex_);
@@ -229,6 +230,7 @@ class IoUringEngine final : public Engine {
   ChunkedTable<HandleRecord> handles_ BATON_GUARDED_BY(mutex_);
   std::uint32_t resting_ BATON_GUARDED_BY(mutex_) = no_index;  // slots of operations that back off
   std::int64_t look_ns_ BATON_GUARDED_BY(mutex_) = 0;          // none of them is due before
+  std::uint32_t accepted_ BATON_GUARDED_BY(mutex_) = 0;        // connections, of all listeners
   std::uint32_t in_flight_ BATON_GUARDED_BY(mutex_) = 0;       // operations that the engine has
   std::uint32_t postponed_ BATON_GUARDED_BY(mutex_) =
       0;  // submissions and cancellations to make up

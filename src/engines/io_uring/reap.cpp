@@ -165,10 +165,8 @@ void IoUringEngine::settle_request(Operation& operation, int result,
     }
   }
   if (BATON_UNLIKELY(progress(operation).step == Step::withdrawn)) result = -ECANCELED;
-  if (operation.kind() == OperationKind::accept && result >= 0 && room_.none_for_accepted()) {
-    // The table has no handle for it. The close tells its peer.
-    system_.close(result);
-    result = progress(operation).cancelled ? -ECANCELED : -ENOBUFS;
+  if (operation.kind() == OperationKind::accept && result >= 0) {
+    result = settle_accepted(operation, result);
   }
   if (BATON_UNLIKELY(result > 0 && needs_position(operation))) {
     system_.lseek(operation.handle()->native(), result, SEEK_CUR);
@@ -177,6 +175,16 @@ void IoUringEngine::settle_request(Operation& operation, int result,
   const Message* const message =
       request.message != no_index ? &messages_[request.message] : nullptr;
   go_on(operation, judge(operation, message, result, system_), done);
+}
+
+int IoUringEngine::settle_accepted(Operation& operation, int accepted) noexcept {
+  if (!room_.none_for(accepted)) {
+    ++accepted_;
+    return accepted;
+  }
+  // There is no handle for it. The close tells its peer.
+  system_.close(accepted);
+  return progress(operation).cancelled ? -ECANCELED : -ENOBUFS;
 }
 
 void IoUringEngine::go_on(Operation& operation, Verdict verdict, OperationQueue& done) noexcept {

@@ -90,9 +90,11 @@ struct Progress {
   bool fast = false;              ///< submitted by the fast path, and not complete
   std::uint8_t failures : 7 = 0;  ///< consecutive tries without a result (common/pauses.hpp)
   bool holds_syncs : 1 = false;   ///< a write to a file: syncs after it wait for it
-  std::uint32_t epoch = 0;        ///< holds_syncs: the number of the next sync; sync_file: its own
-  BufferPool* pool = nullptr;     ///< of a pooled read
-  void* block = nullptr;          ///< pooled read: its block, for the kernel to fill
+  /// holds_syncs: the number of the next sync; sync_file: its own; accept: IoUringEngine::accepted_
+  /// at the last of its failures.
+  std::uint32_t epoch = 0;
+  BufferPool* pool = nullptr;  ///< of a pooled read
+  void* block = nullptr;       ///< pooled read: its block, for the kernel to fill
   // No operation needs two of these at the same time.
   union {
     std::int64_t due_ns = 0;      ///< while it backs off: when the pause ends

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "baton/limits.hpp"
 #include "engines/common/pauses.hpp"
@@ -48,6 +49,11 @@ void IoUringEngine::back_off(Operation& operation) noexcept {
   Progress& state = progress(operation);
   const bool shortage =
       operation.kind() == OperationKind::accept || operation.kind() == OperationKind::connect;
+  // Another accept has got a connection since this one last failed: the shortage was over.
+  if (operation.kind() == OperationKind::accept &&
+      std::exchange(state.epoch, accepted_) != accepted_) {
+    state.failures = 0;
+  }
   const std::uint32_t pause_ms =
       shortage ? shortage_pause_ms(state.failures) : fruitless_pause_ms(state.failures);
   if (state.failures < failures_max) ++state.failures;
@@ -79,6 +85,7 @@ bool IoUringEngine::rest_with_another(Operation& operation) noexcept {
     Progress& state = progress(operation);
     state.due_ns = progress(other).due_ns;
     state.failures = progress(other).failures;
+    state.epoch = progress(other).epoch;
     begin_rest(state);
     return true;
   }
