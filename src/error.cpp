@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "baton/driving_refused.hpp"
 #include "baton/misuse.hpp"
 
 namespace baton {
@@ -123,6 +124,12 @@ const std::error_category& error_category() noexcept {
   static const Category& category = *::new (memory) Category;
   return category;
 }
+
+DrivingRefused::DrivingRefused(const Ledger& ledger, errc code)
+    : std::system_error(code), ledger_(&ledger) {}
+DrivingRefused::DrivingRefused(const Ledger& ledger, errc code, const std::string& why)
+    : std::system_error(code, why), ledger_(&ledger) {}
+DrivingRefused::~DrivingRefused() = default;
 
 namespace detail {
 

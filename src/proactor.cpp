@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "baton/driving_refused.hpp"
 #include "baton/log.hpp"
 #include "baton/misuse.hpp"
 #include "baton/registry.hpp"
@@ -322,7 +323,7 @@ std::size_t turn(Core* const& core, Deadline deadline, std::size_t handlers_max,
           "destroy it when run() has returned");
     }
     if (BATON_LIKELY(!before->forked())) return ran;
-    if (core == before) throw std::system_error(make_error_code(errc::after_fork));
+    if (core == before) throw DrivingRefused(before->ledger(), errc::after_fork);
     if (return_after_handlers) return ran;
   }
 }
@@ -412,6 +413,10 @@ bool Proactor::name_tag(std::uint32_t tag, std::string_view name) {
 std::string Proactor::explain() const { return core_->explanation; }
 const Config& Proactor::config() const noexcept { return core_->config; }
 const os::System& Proactor::system() const noexcept { return core_->ledger().system(); }
+
+bool DrivingRefused::is_of(const Proactor& proactor) const noexcept {
+  return ledger_ == &proactor.core_->ledger();
+}
 
 Result<void, Failure> Proactor::reopen() {
   if (!core_->forked()) return {};

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "baton/driving_refused.hpp"
 #include "ending.hpp"
 
 namespace baton::ace {
@@ -43,11 +44,6 @@ Config for_ace(Config config) {
 /// them there.
 bool shows_completions(const baton::Proactor& native) noexcept {
   return native.config().processors.front().mode != Mode::dedicated;
-}
-
-/// Baton's own call throws these two.
-bool is_refusal(std::error_code code) noexcept {
-  return code == errc::wrong_thread || code == errc::after_fork;
 }
 
 /// How many handlers of Baton's own objects may run before a call looks at its time. A call without
@@ -210,9 +206,8 @@ int Bridge::close() noexcept {
     std::size_t ran = 0;
     try {
       ran = native_->handle_events(deadline, handlers_max);
-    } catch (const std::system_error& refused) {
-      // Every other exception is one of a handler.
-      if (call.in_handler || !is_refusal(refused.code())) throw;
+    } catch (const DrivingRefused& refused) {
+      if (!refused.is_of(*native_)) throw;  // of a handler, like every other exception
       if (call.dispatched == 0) return errno = errno_of(refused.code()), -1;
     }
     if (call.dispatched > 0) return 1;

@@ -126,7 +126,6 @@ class Bridge {
     std::size_t dispatched = 0;
     std::size_t own = 0;  // handlers of the bridge itself
     bool posted = false;
-    bool in_handler = false;  // a handler of the program; stays true if it throws
   };
   class Current {
    public:
@@ -200,13 +199,8 @@ template <class Result>
 [[gnu::always_inline]] inline void Bridge::complete(Result& result, std::size_t bytes,
                                                     u_long error) {
   const std::unique_ptr<Result> deleted_then{&result};
-  Call* const call = current_call;
-  if (call != nullptr) {
-    ++call->dispatched;
-    call->in_handler = true;
-  }
+  if (current_call != nullptr) ++current_call->dispatched;
   result.complete(bytes, error == 0 ? 1 : 0, nullptr, error);
-  if (call != nullptr) call->in_handler = false;
 }
 
 template <class Result>

@@ -101,6 +101,19 @@ int Descriptors::start_lazily(Descriptor& descriptor, const Start& start) noexce
   return errno_of(error);
 }
 
+/// 0, or an errno.
+int Descriptors::set_file(Descriptor& descriptor, int fildes,
+                          const native::OpenFile& file) noexcept {
+  descriptor.file = file;
+  return file.nameless ? nameless_.add(fildes) : 0;
+}
+
+/// The number, which names `now`, still names the file of the descriptor.
+bool Descriptors::is_same(const Descriptor& descriptor, int fildes,
+                          const native::OpenFile& now) noexcept {
+  return now == descriptor.file && (!now.nameless || nameless_.knows(fildes));
+}
+
 int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
   expect_end(true);
   native::OpenFile file;
@@ -111,10 +124,10 @@ int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {
     return file.kind == HandleKind::datagram_socket ? EOPNOTSUPP : ENOTSOCK;  // as accept(2)
   }
   const HandleKind kind = listens ? HandleKind::listener : file.kind;
+  if (const int error = set_file(descriptor, start.fildes, file)) return error;
   const Result<Handle*> handle = native_.adopt(start.fildes, kind, Ownership::borrowed);
   if (!handle) return errno_of(handle.error());
   descriptor.handle = *handle;
-  descriptor.file = file;
   if (mode_matters(kind)) descriptor.mode = mode_of(start.fildes);
   return 0;
 }
@@ -173,9 +186,9 @@ int Descriptors::start(const Start& start) noexcept {
 int Descriptors::wait_in_line(Descriptor& descriptor, const Start& start) noexcept {
   native::OpenFile now;
   if (const int error = native::look_at(start.fildes, now)) return error;
-  if (!(now == descriptor.file)) {
+  if (!is_same(descriptor, start.fildes, now)) {
     let_go(descriptor);
-    descriptor.file = now;
+    if (const int error = set_file(descriptor, start.fildes, now)) return error;
   }
   try {
     if (!descriptor.waiting) descriptor.waiting = std::make_unique<std::deque<Waiting>>();
@@ -280,7 +293,7 @@ int Descriptors::let_go_of_earlier(Descriptor& descriptor, int fildes) noexcept 
   native::OpenFile now;
   const int error = native::look_at(fildes, now);
   if (error != 0 && error != EBADF) return error;
-  if (error == 0 && now == descriptor.file) return 0;
+  if (error == 0 && is_same(descriptor, fildes, now)) return 0;
   let_go(descriptor);
   return ECANCELED;
 }

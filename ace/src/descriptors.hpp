@@ -22,6 +22,7 @@
 #include "baton/operation.hpp"
 #include "baton/proactor.hpp"
 #include "lock.hpp"
+#include "nameless.hpp"
 #include "native/open_file.hpp"
 
 namespace baton::ace {
@@ -130,6 +131,8 @@ class Descriptors {
   [[nodiscard]] Descriptor* find(int fildes) const noexcept;
   [[nodiscard]] Descriptor* add(int fildes) noexcept;
   // REQUIRES for these: the descriptor's mutex is held.
+  int set_file(Descriptor& descriptor, int fildes, const native::OpenFile& file) noexcept;
+  bool is_same(const Descriptor& descriptor, int fildes, const native::OpenFile& now) noexcept;
   int adopt(Descriptor& descriptor, const Start& start) noexcept;
   int start_now(Descriptor& descriptor, const Start& start) noexcept;
   int start_as(OperationKind kind, Descriptor& descriptor, const Start& start) noexcept;
@@ -151,6 +154,7 @@ class Descriptors {
   baton::Proactor& native_;
   const bool lazy_;
   const bool per_thread_;
+  NamelessFiles nameless_;
   std::mutex chunks_mutex_;  // adding one
   std::atomic<Chunk*> chunks_[chunks] = {};
   std::mutex requests_mutex_;  // adding one

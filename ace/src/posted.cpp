@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <new>
-#include <thread>
 
 #include "bridge.hpp"
 #include "ending.hpp"
@@ -54,36 +53,41 @@ int Posted::push(ACE_POSIX_Asynch_Result& result) noexcept {
     }
   }
   count_.store(results_.size(), std::memory_order_relaxed);
+  ++changes_;
+  changed_.notify_all();
   return 0;
 }
 
 void Posted::got(Token& token) {
   bridge_.count_own();
   ACE_POSIX_Asynch_Result* result = nullptr;
-  bool pauses = false;
   {
-    const std::lock_guard guard{mutex_};
+    std::unique_lock lock{mutex_};
     token.out = false;
     if (results_.empty() || bridge_.is_closed()) return;
     Bridge::Call* const call = Bridge::current();
-    if (call == nullptr || call->bridge != &bridge_) {
+    const bool of_ace = call != nullptr && call->bridge == &bridge_;
+    if (!of_ace) {
       result = take_for_baton();
-      if (result == nullptr) {  // all that is left are wake-ups
-        // seq_cst, with the count of results before it: either this thread sees the one that enters
-        // handle_events, or that thread sees results and calls resume().
-        if (!bridge_.has_callers()) return;
-        pauses = true;
-      }
+      // Only wake-ups are left. seq_cst, with the count of results before it: either this thread
+      // sees the one that enters handle_events, or that thread sees results and calls resume().
+      if (result == nullptr && !bridge_.has_callers()) return;
     } else if (!call->posted) {
       call->posted = true;
       result = take(results_.begin());
     }
     // A refusal means that the proactor stops; clear() then deletes the remaining results.
     if (!results_.empty()) static_cast<void>(send(token));
+    if (!of_ace && result == nullptr) leave_to_caller(lock);
   }
-  // Meanwhile a thread in handle_events takes the place of this one.
-  if (pauses) std::this_thread::sleep_for(std::chrono::milliseconds{1});
   if (result != nullptr) bridge_.dispatch_posted(*result);
+}
+
+/// While this thread is in its handler, one that waits takes its place and gets the token. The wait
+/// has a limit: the other may be in a handler, or, in per_thread mode, need the lane of this one.
+void Posted::leave_to_caller(std::unique_lock<std::mutex>& lock) noexcept {
+  const std::uint64_t before = changes_;
+  changed_.wait_for(lock, std::chrono::milliseconds{1}, [&] { return changes_ != before; });
 }
 
 /// REQUIRES, here and below: the mutex is held.
@@ -91,6 +95,8 @@ ACE_POSIX_Asynch_Result* Posted::take(std::deque<ACE_POSIX_Asynch_Result*>::iter
   ACE_POSIX_Asynch_Result* const result = *place;
   results_.erase(place);
   count_.store(results_.size());
+  ++changes_;
+  changed_.notify_all();
   return result;
 }
 

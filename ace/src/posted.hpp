@@ -7,13 +7,15 @@
 // one call gives it back, for another thread or for its own next call.
 //
 // A thread in the loop of Baton's own proactor (native().run()) takes every result except the
-// wake-ups, which are for threads in handle_events. If there is none, it keeps its token, and the
-// next call of handle_events posts it again.
+// wake-ups, which are for threads in handle_events. If there is one, the thread posts its token
+// again and lets that one take it. Otherwise it keeps its token, and the next call of handle_events
+// posts it again.
 #pragma once
 
 #include <ace/POSIX_Proactor.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -52,6 +54,7 @@ class Posted {
   };
 
   void got(Token& token);
+  void leave_to_caller(std::unique_lock<std::mutex>& lock) noexcept;
   ACE_POSIX_Asynch_Result* take(std::deque<ACE_POSIX_Asynch_Result*>::iterator place);
   ACE_POSIX_Asynch_Result* take_for_baton();
   std::error_code send(Token& token) noexcept;
@@ -61,6 +64,8 @@ class Posted {
   const std::uint32_t lanes_;
   const std::unique_ptr<Token[]> tokens_;
   std::mutex mutex_;
+  std::condition_variable changed_;  // a result has come or gone
+  std::uint64_t changes_ = 0;
   std::deque<ACE_POSIX_Asynch_Result*> results_;
   std::atomic<std::size_t> count_{0};
 };

@@ -103,6 +103,7 @@ int main(int argc, char** argv) try {
   baton::ace::TimerQueue timers;
   ACE_Proactor proactor(new baton::ace::Proactor, true, &timers);
   ACE_Reactor reactor(new ACE_Dev_Poll_Reactor, true);
+  reactor.restart(true);  // io_uring interrupts its wait (EINTR)
 
   InReactor in_reactor{proactor};
   if (in_reactor.get_handle() == ACE_INVALID_HANDLE) {

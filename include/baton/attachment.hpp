@@ -29,7 +29,7 @@ class AttachedMember;  // src/core/crew.hpp
 class BATON_EXPORT Attachment {
  public:
   /// Takes a lane if one has no thread. In a handler of this proactor, or in a thread that is
-  /// attached to it already, it does nothing. Throws std::system_error: errc::wrong_thread when a
+  /// attached to it already, it does nothing. Throws DrivingRefused: errc::wrong_thread when a
   /// pinned lane is kept for another thread, errc::after_fork in a child that has not called
   /// reopen(); and std::bad_alloc.
   explicit Attachment(Proactor& proactor);

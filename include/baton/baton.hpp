@@ -20,6 +20,7 @@
 #include "baton/coro/task.hpp"
 #include "baton/datagram_socket.hpp"
 #include "baton/deadline.hpp"
+#include "baton/driving_refused.hpp"
 #include "baton/endpoint.hpp"
 #include "baton/engine.hpp"
 #include "baton/error.hpp"

@@ -141,7 +141,7 @@ class BATON_EXPORT Proactor {
   /// Runs handlers until stop(). An exception of a handler leaves run() after the remaining work
   /// has been handed over; run() may be called again. per_thread: the thread takes a free lane, and
   /// also leads lanes that have work and no thread. If every lane has its thread, it stands by.
-  /// Throws std::system_error(errc::wrong_thread) with profile=pinned, when a lane has work and no
+  /// Throws DrivingRefused: errc::wrong_thread with profile=pinned, when a lane has work and no
   /// thread has come for it in ten seconds, or when the lane is another thread's.
   void run();
   /// At most one handler, waiting until the deadline for one. True if one ran.
@@ -336,6 +336,7 @@ class BATON_EXPORT Proactor {
   [[nodiscard]] Core& core() noexcept { return *core_; }
 
  private:
+  friend class DrivingRefused;
   explicit Proactor(std::unique_ptr<Core> core) noexcept;
   Core* core_ = nullptr;  // owned; left alone when one of its handlers calls exit()
 };

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/assert.hpp"
+#include "baton/driving_refused.hpp"
 #include "os/listens.hpp"
 
 // O_DIRECT is not in POSIX.
@@ -73,13 +74,13 @@ int Proactor::Core::start_threads() {
 
 std::size_t Proactor::Core::turn(Deadline deadline, std::size_t handlers_max, bool return_after,
                                  bool for_good) {
-  if (forked()) throw std::system_error(make_error_code(errc::after_fork));
+  if (forked()) throw DrivingRefused(ledger_, errc::after_fork);
   if (!per_thread_) return dispatcher_->turn(deadline, handlers_max, return_after);
   return crew_.turn(deadline, handlers_max, return_after, for_good);
 }
 
 std::unique_ptr<AttachedMember> Proactor::Core::attach() {
-  if (forked()) throw std::system_error(make_error_code(errc::after_fork));
+  if (forked()) throw DrivingRefused(ledger_, errc::after_fork);
   if (!per_thread_ || LaneLoop::here(ledger_) != nullptr) return nullptr;
   auto member = std::make_unique<AttachedMember>(crew_);
   return member->has_lane() ? std::move(member) : nullptr;

@@ -6,10 +6,10 @@
 #include <chrono>
 #include <span>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "base/assert.hpp"
+#include "baton/driving_refused.hpp"
 #include "baton/misuse.hpp"
 #include "core/merged_wait.hpp"
 #include "core/runner.hpp"
@@ -25,9 +25,9 @@ constexpr Duration arrival = 20ms;
 // started together come late on a busy machine.
 constexpr Duration refusal = 10s;
 
-[[noreturn]] void refuse(const LaneLoop& loop) {
-  throw std::system_error(
-      make_error_code(errc::wrong_thread),
+[[noreturn]] void refuse(const Ledger& ledger, const LaneLoop& loop) {
+  throw DrivingRefused(
+      ledger, errc::wrong_thread,
       "lane " + std::to_string(loop.lane_index()) +
           " has work and no thread of its own, and this thread cannot lead it besides: with "
           "profile=pinned an engine is bound to its thread, and else another ring could not be "
@@ -135,9 +135,9 @@ bool Crew::take_home(Deadline deadline, CrewMember& member) {
   LaneLoop* home = take_free(member);
   if (home == nullptr) {
     if (std::any_of(loops_.begin(), loops_.end(), [](const auto& loop) { return loop->kept(); })) {
-      throw std::system_error(make_error_code(errc::wrong_thread),
-                              "the processor is pinned to the thread that has driven it before: "
-                              "drive it there, or take profile=any");
+      throw DrivingRefused(ledger_, errc::wrong_thread,
+                           "the processor is pinned to the thread that has driven it before: "
+                           "drive it there, or take profile=any");
     }
     if (deadline != Deadline::immediately()) home = stand_by(deadline, member);
   }
@@ -319,7 +319,7 @@ void Crew::take(CrewMember& member) {
       loop->waits_still(since);
       if (now >= end) {
         loop->wait_anew();  // threads that come after this error have their time
-        refuse(*loop);
+        refuse(ledger_, *loop);
       }
       member.look_again = std::min(member.look_again, end);
     }

@@ -72,7 +72,7 @@ class Crew {
   Crew& operator=(const Crew&) = delete;
 
   /// As Dispatcher::turn. `for_good`: the thread is not expected to come back. Throws what handlers
-  /// throw; and std::system_error(errc::wrong_thread) when a lane needs a thread and its engine, or
+  /// throw; and DrivingRefused(errc::wrong_thread) when a lane needs a thread and its engine, or
   /// that of this thread's lane, is bound to its own (profile=pinned).
   std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after_handlers,
                    bool for_good);

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "baton/error.hpp"
+#include "baton/driving_refused.hpp"
 #include "coro/destroy_finished.hpp"
 #include "os/system.hpp"
 
@@ -38,11 +38,11 @@ void let_pass(const Proactor& proactor, Duration span) noexcept {
   system.futex_wait(&never_changes, 0, system.monotonic_ns() + span.count());
 }
 
-bool forbids_driving(const std::exception_ptr& exception) noexcept {
+bool forbids_driving(const Proactor& proactor, const std::exception_ptr& exception) noexcept {
   try {
     std::rethrow_exception(exception);
-  } catch (const std::system_error& error) {
-    return error.code() == errc::wrong_thread || error.code() == errc::after_fork;
+  } catch (const DrivingRefused& refused) {
+    return refused.is_of(proactor);
   } catch (...) {
     return false;
   }

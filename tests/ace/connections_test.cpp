@@ -231,6 +231,7 @@ TEST_P(InsideReactor, CompletionsComeByTheReactorsLoop) {
     implementation = new ACE_Select_Reactor;
   }
   ACE_Reactor reactor{implementation, true};
+  reactor.restart(true);  // io_uring interrupts its wait
   InReactor in_reactor{*ace()};
   ASSERT_NE(ACE_INVALID_HANDLE, in_reactor.get_handle());
   ASSERT_EQ(0, reactor.register_handler(&in_reactor, ACE_Event_Handler::READ_MASK));
@@ -240,10 +241,18 @@ TEST_P(InsideReactor, CompletionsComeByTheReactorsLoop) {
   reader.read();
   ASSERT_EQ(0, in_reactor.handle_input(ACE_INVALID_HANDLE));  // started outside of it
   std::string sent;
-  for (int i = 0; i < 50; ++i) {
-    sent.push_back(static_cast<char>('A' + i % 26));
-    ASSERT_EQ(1, ::write(pair.second, &sent.back(), 1));
-    while (reader.text.size() < sent.size()) {
+  for (int i = 0; i < 50; ++i) sent.push_back(static_cast<char>('A' + i % 26));
+  Count wanted;
+  // Another thread, so that most completions find the reactor asleep.
+  const std::jthread writer{[&] {
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      EXPECT_TRUE(wanted.reaches(static_cast<long>(i + 1)));
+      EXPECT_EQ(1, ::write(pair.second, &sent[i], 1));
+    }
+  }};
+  for (std::size_t i = 1; i <= sent.size(); ++i) {
+    wanted.add();
+    while (reader.text.size() < i) {
       ACE_Time_Value wait{patience.count()};
       ASSERT_GT(reactor.handle_events(wait), 0);
     }

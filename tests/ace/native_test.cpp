@@ -91,6 +91,9 @@ TEST_F(Native, ExceptionsOfBatonsHandlersReachTheCaller) {
   EXPECT_TRUE(throws<std::runtime_error>(*ace()));
   ASSERT_FALSE(native().post([] { throw std::system_error(EIO, std::system_category()); }));
   EXPECT_TRUE(throws<std::system_error>(*ace()));
+  // As Baton itself throws it, but not as DrivingRefused.
+  ASSERT_FALSE(native().post([] { throw std::system_error(make_error_code(errc::wrong_thread)); }));
+  EXPECT_TRUE(throws<std::system_error>(*ace()));
   ASSERT_FALSE(native().post([] { throw std::bad_alloc(); }));
   EXPECT_TRUE(throws<std::bad_alloc>(*ace()));
   ASSERT_FALSE(native().post([] { throw 5; }));

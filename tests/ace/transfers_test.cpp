@@ -275,6 +275,39 @@ TEST_F(Nameless, FilesAreRead) {
   EXPECT_EQ(sizeof(signalfd_siginfo), signalled.bytes);
 }
 
+// They share one inode.
+TEST_F(Nameless, FilesAreToldApart) {
+  const int number = ::eventfd(0, EFD_CLOEXEC);
+  Taker takers[3];
+  ACE_Message_Block blocks[3]{ACE_Message_Block{8}, ACE_Message_Block{8}, ACE_Message_Block{8}};
+  ACE_Asynch_Read_Stream readers[3];
+  const auto read = [&](int i) {
+    return readers[i].open(takers[i], number, nullptr, ace()) == 0 ? readers[i].read(blocks[i], 8)
+                                                                   : -1;
+  };
+  ASSERT_EQ(0, read(0));
+  // Opened again for the same file, it goes on.
+  ASSERT_EQ(0, read(1));
+  const std::uint64_t one = 1;
+  ASSERT_EQ(8, ::write(number, &one, 8));
+  ASSERT_TRUE(drive([&] { return takers[0].read.count + takers[1].read.count == 1; }));
+  EXPECT_NE(takers[0].read.success == 1, takers[1].read.success == 1);
+  // Closed without a cancel, and used again.
+  const int timer = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+  ASSERT_EQ(number, ::dup2(timer, number));
+  ASSERT_EQ(0, read(2));
+  const itimerspec soon{{0, 0}, {0, 1}};
+  ASSERT_EQ(0, ::timerfd_settime(timer, 0, &soon, nullptr));
+  ASSERT_TRUE(drive([&] {
+    return takers[0].read.count + takers[1].read.count == 2 && takers[2].read.count == 1;
+  }));
+  EXPECT_NE(takers[0].read.success == 1, takers[1].read.success == 1);
+  EXPECT_EQ(1, takers[2].read.success);
+  EXPECT_EQ(8U, blocks[2].length());
+  ::close(timer);
+  ::close(number);
+}
+
 TEST_F(Nameless, EventsAreWritten) {
   for (const int flags : {0, int{EFD_NONBLOCK}}) {
     const int event = ::eventfd(0, flags | EFD_CLOEXEC);

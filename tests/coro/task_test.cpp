@@ -333,17 +333,23 @@ TEST_F(TaskTest, aligns_locals_and_results_to_64_bytes) {
   EXPECT_EQ(frame % detail::frame_alignment, 0U);
 }
 
+Task<int> sleep_long(Proactor& proactor, std::error_code& error) {
+  const auto slept = co_await sleep_for(proactor, std::chrono::hours{1});
+  if (!slept) error = slept.error();
+  co_return 1;
+}
 TEST_F(TaskTest, an_exception_of_another_handler_leaves_when_the_task_has_ended) {
   EXPECT_FALSE(proactor_.post([] { throw std::runtime_error("of another handler"); }));
   std::error_code ended_by;
-  const auto body = [](Proactor& proactor, std::error_code& error) -> Task<int> {
-    const auto slept = co_await sleep_for(proactor, std::chrono::hours{1});
-    if (!slept) error = slept.error();
-    co_return 1;
-  };
-  EXPECT_THROW(run(body(proactor_, ended_by)), std::runtime_error);
+  EXPECT_THROW(run(sleep_long(proactor_, ended_by)), std::runtime_error);
   EXPECT_EQ(ended_by, std::errc::operation_canceled);
   EXPECT_EQ(run(give(3)), 3);
+}
+TEST_F(TaskTest, a_handler_that_throws_the_code_of_a_refusal_refuses_nothing) {
+  EXPECT_FALSE(proactor_.post([] { throw std::system_error(errc::wrong_thread); }));
+  std::error_code ended_by;
+  EXPECT_THROW(run(sleep_long(proactor_, ended_by)), std::system_error);
+  EXPECT_EQ(ended_by, std::errc::operation_canceled);
 }
 
 // -- a proactor that another thread has stopped ---------------------------------------------------

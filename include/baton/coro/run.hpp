@@ -47,8 +47,9 @@ class BATON_EXPORT TaskRun {
 /// Waits for `span`, because the proactor is stopped and driving it would run nothing.
 BATON_EXPORT void let_pass(const Proactor& proactor, Duration span) noexcept;
 
-/// This thread cannot drive the proactor at all: errc::wrong_thread, errc::after_fork.
-[[nodiscard]] BATON_EXPORT bool forbids_driving(const std::exception_ptr& exception) noexcept;
+/// This thread cannot drive the proactor at all (DrivingRefused).
+[[nodiscard]] BATON_EXPORT bool forbids_driving(const Proactor& proactor,
+                                                const std::exception_ptr& exception) noexcept;
 
 }  // namespace detail
 
@@ -60,7 +61,7 @@ BATON_EXPORT void let_pass(const Proactor& proactor, Duration span) noexcept;
 /// cancelled, driven to its end, and the exception leaves. An empty task ends the program with a
 /// message.
 ///
-/// If this thread cannot drive the proactor to that end, std::system_error leaves with
+/// If this thread cannot drive the proactor to that end, DrivingRefused leaves with
 /// errc::wrong_thread (see Proactor::run) or, in a forked child, errc::after_fork. The task was
 /// cancelled then and is detached: it ends, and its result is dropped, when its lane is driven
 /// again, or in the proactor's destructor. So what it refers to must live until then
@@ -79,7 +80,7 @@ T run_until_complete(Proactor& proactor, Task<T> task) {
     } catch (...) {
       if (thrown == nullptr) thrown = std::current_exception();
       run->cancel();
-      if (!detail::forbids_driving(std::current_exception()) || !run->leave()) continue;
+      if (!detail::forbids_driving(proactor, std::current_exception()) || !run->leave()) continue;
       static_cast<void>(detail::TaskAccess::release(task));
       static_cast<void>(run.release());
       break;
