@@ -19,6 +19,11 @@ TaskRefused::TaskRefused(std::error_code reason)
           reason, "a task ignored the results of its operations, each of which was refused") {}
 
 void TaskPromiseBase::count_refusal(std::error_code reason) {
+  // Canceled: by a token, before the start.
+  if (reason != errc::stopped && reason != errc::after_fork &&
+      reason != std::errc::operation_canceled) {
+    return;
+  }
   refusals_ = starts_ == refused_start_ + 1 ? refusals_ + 1 : 1;
   refused_start_ = starts_;
   if (refusals_ > refusals_max) throw TaskRefused{reason};

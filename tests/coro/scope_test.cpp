@@ -422,7 +422,7 @@ void destroy_a_coroutine_that_joins() {
   scope.spawn(sleeper(proactor, 1h, ended));
   join(scope).handle.destroy();
 }
-Task<void> joined(Scope& scope) { co_await scope.join(); }
+Task<void> joins(Scope& scope) { co_await scope.join(); }
 // As std::thread does: the task has references to objects that are destroyed.
 TEST(Scopes, a_coroutine_destroyed_while_it_joins_ends_the_program) {
   EXPECT_DEATH(destroy_a_coroutine_that_joins(), "suspended");
@@ -450,7 +450,7 @@ TEST(Scopes, one_of_the_parent_may_be_destroyed_in_a_child) {
       int status = -1;
       ASSERT_EQ(::waitpid(child, &status, 0), child);
       EXPECT_EQ(status, 0);
-      EXPECT_THROW(run_until_complete(proactor, joined(*scope)), std::runtime_error);
+      EXPECT_THROW(run_until_complete(proactor, joins(*scope)), std::runtime_error);
     }
   }
 }

@@ -128,12 +128,7 @@ class BATON_EXPORT OperationAwaiter {
   template <class Promise>
   void count_refusal(std::coroutine_handle<Promise> waiter) const {
     if constexpr (std::derived_from<Promise, TaskPromiseBase>) {
-      const std::error_code error = operation_->error();
-      // Canceled: by a token, before the start.
-      if (error == errc::stopped || error == errc::after_fork ||
-          error == std::errc::operation_canceled) {
-        waiter.promise().count_refusal(error);
-      }
+      waiter.promise().count_refusal(operation_->error());
     }
   }
 

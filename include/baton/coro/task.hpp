@@ -129,8 +129,8 @@ class TaskPromiseBase {
   /// Before each start, so that count_refusal() can tell refusals in a row: a start that suspends
   /// leaves nothing to do afterwards, when another thread may hold the coroutine.
   void count_start() noexcept { ++starts_; }
-  /// After a start that was refused. Throws TaskRefused instead of the last one that may be
-  /// overlooked.
+  /// After a start that has failed. Counts it if the proactor or a cancel refused it, and throws
+  /// TaskRefused instead of the last one that may be overlooked.
   BATON_EXPORT void count_refusal(std::error_code reason);
   [[nodiscard]] std::exception_ptr& exception() noexcept { return exception_; }
 
