@@ -13,7 +13,7 @@
 namespace httpd {
 namespace {
 
-// Until an accept that found no memory is started again.
+// Until an accept, or a wait for signals, that found no memory is started again.
 constexpr std::chrono::milliseconds pause{10};
 
 }  // namespace
@@ -124,15 +124,23 @@ std::error_code Server::wait_for_signal() {
 }
 
 void Server::on_signal() {
-  if (const std::error_code error = signal_operation_.error()) {
-    // Without its signals the server could not be ended, so it ends now.
-    if (error != std::errc::operation_canceled) end_by(error);
-    return;
-  }
+  if (const std::error_code error = signal_operation_.error()) return wait_has_failed(error);
   if (draining_) return proactor_.stop();
   // Waits again before the drain begins, which is what ends that wait.
   if (wait_for_signal()) return proactor_.stop();
   drain();
+}
+
+// Without its signals the server could not be ended, so it ends at any other error.
+void Server::wait_has_failed(std::error_code error) {
+  if (error == std::errc::operation_canceled) return;
+  if (error != std::errc::not_enough_memory) return end_by(error);
+  wait_again_.set_handler([this](baton::Operation&) {
+    if (const std::error_code refused = wait_for_signal()) return wait_has_failed(refused);
+    end_if_empty();  // it may have become so meanwhile
+  });
+  const baton::Deadline later = baton::Deadline::after(pause, proactor_.now());
+  if (const std::error_code refused = proactor_.start_timer(wait_again_, later)) end_by(refused);
 }
 
 void Server::end_by(std::error_code error) {

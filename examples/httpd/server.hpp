@@ -89,6 +89,7 @@ class Server {
   baton::Task<void> accept_one_by_one(baton::Acceptor& acceptor);
   std::error_code wait_for_signal();
   void on_signal();
+  void wait_has_failed(std::error_code error);
   Place admit();
   void start_session(baton::StreamSocket peer, Place place);
   void give_back_place();
@@ -109,6 +110,7 @@ class Server {
   baton::SignalSet signals_;
   baton::SignalInfo signal_;
   baton::Operation signal_operation_;
+  baton::Operation wait_again_;
 
   std::atomic<bool> draining_{false};
   std::error_code error_;             // written by the one that begins the drain
