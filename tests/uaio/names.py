@@ -12,7 +12,7 @@ import sys
 CALLS = ["aio_read", "aio_write", "aio_error", "aio_return", "aio_suspend", "aio_cancel",
          "aio_fsync", "lio_listio"]
 NAMES = CALLS + [f"{name}64" for name in CALLS] + ["aio_init"]
-NAMES += ["setrlimit", "setrlimit64", "prlimit", "prlimit64", "ulimit"]
+NAMES += ["setrlimit", "setrlimit64", "prlimit", "prlimit64", "ulimit", "vlimit"]
 
 
 def exported(library):

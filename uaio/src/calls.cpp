@@ -160,20 +160,26 @@ ssize_t result(aiocb* block, Names names) {
 int suspend(const aiocb* const list[], int count, const timespec* timeout) {
   if (count < 0 || (timeout != nullptr && !is_time(*timeout))) return fail(EINVAL);
   bool empty = true;
+  const aiocb* found = nullptr;
   const auto done = [&] {
     for (int i = 0; i < count; ++i) {
       if (list[i] == nullptr) continue;
       empty = false;
-      if (is_done(*list[i])) return true;
+      found = list[i];
+      if (is_done(*found)) return true;
     }
     return empty;
   };
-  if (done()) return 0;
   Library& library = Library::get();
+  const auto end_well = [&] {
+    if (!empty) library.wait_for_signal(*found);
+    return 0;
+  };
+  if (done()) return end_well();
   timespec until{};
   if (timeout != nullptr) until = end_of(*timeout);
   const int answer = library.wait(done, timeout != nullptr ? &until : nullptr);
-  return answer == 0 ? 0 : fail(answer);
+  return answer == 0 ? end_well() : fail(answer);
 }
 
 ssize_t wait_complete(aiocb** block, const timespec* timeout) {
@@ -201,8 +207,13 @@ ssize_t wait_complete(aiocb** block, const timespec* timeout) {
 int cancel(int fildes, aiocb* block, Names names) {
   if (::fcntl(fildes, F_GETFL) < 0) return fail(EBADF);
   if (block != nullptr && block->aio_fildes != fildes) return fail(EINVAL);
-  if (block != nullptr && is_done(*block)) return AIO_ALLDONE;
   Library& library = Library::get();
+  // A program that hears that all is done may free what the signal's handler uses.
+  const auto is_over = [&] {
+    if (block != nullptr) library.wait_for_signal(*block);
+    return AIO_ALLDONE;
+  };
+  if (block != nullptr && is_done(*block)) return is_over();
   const NoCancel no_cancel;
   library.look();
   // A transfer that a device is working on cannot be stopped. A single one is not looked for.
@@ -222,7 +233,7 @@ int cancel(int fildes, aiocb* block, Names names) {
   }
   // A device works on it, or the call that starts it, or that hands it on, is not over yet.
   if (found == 0 && block != nullptr && !is_done(*block)) return AIO_NOTCANCELED;
-  if (found == 0) return AIO_ALLDONE;
+  if (found == 0) return is_over();
   if (cancelled == found) return AIO_CANCELED;
   return pending == 0 && cancelled == 0 ? AIO_ALLDONE : AIO_NOTCANCELED;
 }

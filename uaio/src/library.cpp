@@ -163,25 +163,30 @@ void Library::store_and_list(aiocb& block, int error, ssize_t result, bool immed
 // the result is published before anything else. The rest is in separate functions, so that not even
 // stack for their variables is allocated before.
 void Library::publish(Request& request, int error, ssize_t result) noexcept {
+  // A thread that aio_suspend lets go on has the signal already, as with the system's library. But
+  // a handler that interrupted this thread must not wait for it, and one that runs at once may
+  // leave by a jump.
+  const bool signal_first = request.note.kind == SIGEV_SIGNAL && runs_no_handlers();
+  if (signal_first) signals_of(request.block).fetch_add(1, std::memory_order_relaxed);
   request.stage.store(Stage::publishing, std::memory_order_seq_cst);
   if (keeps_done_) {
     store_and_list(*request.block, error, result, false);
   } else {
     Block{*request.block}.publish(error, result);
   }
-  tell(request, error, result);
+  tell(request, signal_first, error, result);
 }
 
 // The aiocb belongs to the program by now.
-void Library::tell(const Request& request, int error, ssize_t result) noexcept {
-  // A thread that is woken here has the signal already, as with the system's library. But a handler
-  // that runs at once may leave by a jump, so the waiters come first then.
-  const bool signal_first = request.note.kind == SIGEV_SIGNAL && runs_no_handlers();
+void Library::tell(const Request& request, bool signal_first, int error, ssize_t result) noexcept {
   if (!signal_first) announce();
   if (error != 0) count(errors);
   if (options_.trace) trace("complete", request.block, error, result);
   notifier_.tell(request.note);
-  if (signal_first) announce();
+  if (signal_first) {
+    signals_of(request.block).fetch_sub(1, std::memory_order_release);
+    announce();
+  }
   if (request.group != nullptr) leave(*request.group, error != 0);
 }
 
@@ -243,6 +248,21 @@ void Library::hand_on(Request& request) noexcept {
 }
 
 // -- waiting --------------------------------------------------------------------------------------
+
+std::atomic<std::uint32_t>& Library::signals_of(const aiocb* block) noexcept {
+  return unsent_[reinterpret_cast<std::uintptr_t>(block) / sizeof(aiocb) % unsent_.size()];
+}
+
+void Library::wait_for_signal(const aiocb& block) noexcept {
+  const std::atomic<std::uint32_t>& unsent = signals_of(&block);
+  if (unsent.load(std::memory_order_acquire) == 0 || !is_origin()) return;
+  const NoCancel no_cancel;
+  for (;;) {
+    const std::uint32_t seen = events_.load(std::memory_order_seq_cst);
+    if (unsent.load(std::memory_order_acquire) == 0) return;
+    sleep(seen, nullptr);
+  }
+}
 
 void Library::look() noexcept {
   if (!is_origin()) return;
@@ -546,6 +566,7 @@ void Library::after_fork_in_child() noexcept {
   self.notifier_.reset();
   self.notifier_.unlock();
   self.sleepers_.store(0);
+  for (auto& each : self.unsent_) each.store(0);
   self.driver_.store(pthread_t{});
   self.watcher_.store(false);
   self.waits_for_direct_.store(0);

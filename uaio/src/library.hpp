@@ -89,6 +89,8 @@ class Library {
   int wait(Done&& done, const timespec* until, bool any = false) {
     return wait(std::forward<Done>(done), until, any, [] { return 1U; });
   }
+  /// A request is complete: waits until its signal is sent.
+  void wait_for_signal(const aiocb& block) noexcept;
   /// Collects complete requests, if no other thread does.
   void look() noexcept;
   /// The watcher collects direct requests from now on. False: there can be no thread.
@@ -143,7 +145,9 @@ class Library {
   int sleep(std::uint32_t seen, const timespec* until, bool watched = false);
   int sleep_briefly(std::uint32_t seen, const timespec* until);
   void announce() noexcept;
-  [[gnu::noinline]] void tell(const Request& request, int error, ssize_t result) noexcept;
+  [[gnu::noinline]] void tell(const Request& request, bool signal_first, int error,
+                              ssize_t result) noexcept;
+  std::atomic<std::uint32_t>& signals_of(const aiocb* block) noexcept;
   [[gnu::noinline]] void store_and_list(aiocb& block, int error, ssize_t result,
                                         bool immediately) noexcept;
   void unlink_done(aiocb& block) noexcept;
@@ -162,6 +166,8 @@ class Library {
   // Incremented with every completion; a sleeping thread compares it with the value that it saw.
   std::atomic<std::uint32_t> events_{0};
   std::atomic<std::uint32_t> sleepers_{0};
+  // Requests that are complete, and whose signals are not sent yet; by the address of the aiocb.
+  std::array<std::atomic<std::uint32_t>, 64> unsent_{};
   std::atomic<pthread_t> driver_{};  // the thread that waits for direct requests for itself
   std::atomic<bool> watcher_{false};
   std::atomic<std::int32_t> waits_for_direct_{0};

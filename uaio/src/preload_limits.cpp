@@ -1,10 +1,14 @@
-// libc's functions by which a program changes its limits. Each makes the call and then tells the
+// libc's functions by which a program changes its limits. Each makes the call, and tells the
 // library that the limit of file sizes may be another one.
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 #include <ulimit.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "size_limit.hpp"
 
@@ -27,9 +31,8 @@ class Next {
   }
   template <class... Arguments>
   auto operator()(Arguments... arguments) noexcept {
-    const auto answer = find()(arguments...);
-    uaio::limit_may_have_changed();
-    return answer;
+    const uaio::LimitChange change;
+    return find()(arguments...);
   }
 
  private:
@@ -47,14 +50,19 @@ constinit Next<SetLimit<rlimit64>> next_setrlimit64{"setrlimit64"};
 constinit Next<ProcessLimit<rlimit>> next_prlimit{"prlimit"};
 constinit Next<ProcessLimit<rlimit64>> next_prlimit64{"prlimit64"};
 constinit Next<long(int, ...)> next_ulimit{"ulimit"};
+constinit Next<int(int, int)> next_vlimit{"vlimit"};
 
-/// A program that loads this library by dlopen calls libc's functions, and this one does not learn
-/// of it.
+/// A program that loads this library by dlopen calls libc's functions, and with another library
+/// before this one it may call that one's. This library does not learn of it.
 bool is_called_by_the_program() noexcept {
-  Dl_info found{};
+  constexpr const char* names[] = {"setrlimit", "setrlimit64", "prlimit",
+                                   "prlimit64", "ulimit",      "vlimit"};
   Dl_info own{};
-  return ::dladdr(::dlsym(RTLD_DEFAULT, "setrlimit64"), &found) != 0 &&
-         ::dladdr(&next_setrlimit, &own) != 0 && found.dli_fbase == own.dli_fbase;
+  if (::dladdr(&next_setrlimit, &own) == 0) return false;
+  return std::all_of(std::begin(names), std::end(names), [&](const char* name) {
+    Dl_info found{};
+    return ::dladdr(::dlsym(RTLD_DEFAULT, name), &found) != 0 && found.dli_fbase == own.dli_fbase;
+  });
 }
 
 [[gnu::constructor]] void load() {
@@ -63,11 +71,15 @@ bool is_called_by_the_program() noexcept {
   next_prlimit.find();
   next_prlimit64.find();
   next_ulimit.find();
+  next_vlimit.find();
   if (is_called_by_the_program()) uaio::remember_size_limit();
 }
 
 }  // namespace
 
+// ThreadSanitizer's runtime calls setrlimit before its own start is over, which none of its code
+// survives. In its builds the program calls libc's functions.
+#if !defined(__SANITIZE_THREAD__)
 extern "C" {
 
 UAIO_EXPORT int setrlimit(__rlimit_resource_t resource, const rlimit* limit) noexcept {
@@ -92,4 +104,11 @@ UAIO_EXPORT long ulimit(int command, ...) noexcept {
   va_end(rest);
   return next_ulimit(command, blocks);
 }
+/// 4.2BSD's. No header declares it any more, and not every libc has it.
+UAIO_EXPORT int vlimit(int resource, int value) noexcept {
+  if (next_vlimit.find() != nullptr) return next_vlimit(resource, value);
+  errno = ENOSYS;
+  return -1;
 }
+}
+#endif

@@ -139,7 +139,7 @@ AtOnce try_plain(const aiocb& block, Action action) noexcept {
   if (!is_simple(block, action) || !hints.take_plain(block.aio_fildes)) return {};
   const Transfer transfer = transfer_of(block, action, 0, block.aio_nbytes);
   if (writes(action) &&
-      (library.shards_busy() || look_up_size_limit(transfer) == SizeLimit::exceeded)) {
+      (library.shards_busy() || look_up_size_limit(transfer) >= SizeLimit::uncertain)) {
     return {};
   }
   const AtOnce done = try_at_once(transfer, library.options(), false, 1);
@@ -294,8 +294,8 @@ std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
   const std::size_t length =
       gather(list, count, reads(action) ? options.inline_read : options.inline_write, pieces);
   if (length < 2 || !hints.take_plain(first->aio_fildes)) return 0;
-  if (writes(action) && look_up_size_limit(transfer_of(*first, action, 0, first->aio_nbytes)) ==
-                            SizeLimit::exceeded) {
+  if (writes(action) && look_up_size_limit(transfer_of(*first, action, 0, first->aio_nbytes)) >=
+                            SizeLimit::uncertain) {
     return 0;
   }
   // A callback without a thread is refused before anything is moved, one request at a time.
@@ -460,8 +460,11 @@ int begin_checked(aiocb& block, Action action, const Notification& note, Group* 
       if (limit == SizeLimit::none) batch.writes_to = transfer.fildes;
       return start_direct(block, transfer, note, group, batch);
     }
-    done = try_at_once(transfer, library.options(), library.shards_busy(),
-                       group != nullptr && group->waited_for ? list_patience : 1);
+    // A thread that blocks SIGXFSZ makes an uncertain one.
+    if (limit != SizeLimit::uncertain) {
+      done = try_at_once(transfer, library.options(), library.shards_busy(),
+                         group != nullptr && group->waited_for ? list_patience : 1);
+    }
     if (done.answer != AtOnce::Answer::engine) {
       const bool failed = done.answer == AtOnce::Answer::failed;
       if (!failed) hints.note_plain(transfer.fildes, transfer.flags);

@@ -1,11 +1,19 @@
 // The limit of file sizes (RLIMIT_FSIZE): a write beyond it is an error of the request, and no
 // signal, however the limit has changed.
+#include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <ulimit.h>
 
+#include <cstdint>
 #include <thread>
 
 #include "host.hpp"
@@ -32,7 +40,7 @@ void pass_the_time_of_trust() {
 }
 
 /// Each way by which a program changes its own limit.
-constexpr int ways = 5;
+constexpr int ways = 6;
 void set_limit(int way, const rlimit& limit) {
   const rlimit64 same{limit.rlim_cur, limit.rlim_max};
   if (way == 0) CHECK(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
@@ -43,6 +51,35 @@ void set_limit(int way, const rlimit& limit) {
     CHECK(::syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, &same, nullptr) == 0);
     pass_the_time_of_trust();
   }
+  if (way == 5) {
+    // 4.2BSD's, which no header declares any more.
+    constexpr int file_size = 2;
+    const auto old = reinterpret_cast<int (*)(int, int)>(::dlsym(RTLD_DEFAULT, "vlimit"));
+    const bool is_there = old != nullptr && old(file_size, static_cast<int>(limit.rlim_cur)) == 0;
+    if (!is_there) set_limit(0, limit);
+  }
+}
+
+/// From here on libc's functions that set the limit raise SIGSYS in their place.
+void trap_changes_of_the_limit() {
+  constexpr auto argument = [](unsigned number) {
+    return static_cast<unsigned>(offsetof(seccomp_data, args) + number * sizeof(std::uint64_t));
+  };
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prlimit64, 0, 7),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, argument(0)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 5),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, argument(1)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RLIMIT_FSIZE, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, argument(2)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{sizeof filter / sizeof *filter, filter};
+  CHECK(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  CHECK(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
 }
 
 }  // namespace
@@ -54,14 +91,15 @@ HOST_CASE(size_limit_changes_between_writes, "limits") {
   for (int i = 0; i < host::rounds(); ++i) {
     aiocb write = host::request(file, text, sizeof(text), small_size);
     for (int k = 0; k < 5; ++k) CHECK(aio_write(&write) == 0 && host::finish(write) == 64);
-    const rlimit small{small_size + (i % 2 == 0 ? 0U : 4U), before.rlim_max};
-    if (i % 3 == 0) {
+    const bool none_fits = i / ways % 2 == 0;
+    const rlimit small{small_size + (none_fits ? 0U : 4U), before.rlim_max};
+    if (i / ways % 3 == 0) {
       std::thread{[&] { set_limit(i % ways, small); }}.join();
     } else {
       set_limit(i % ways, small);
     }
     CHECK(aio_write(&write) == 0);
-    CHECK(host::finish(write) == (i % 2 == 0 ? -1 : 4));
+    CHECK(host::finish(write) == (none_fits ? -1 : 4));
     CHECK(::setrlimit(RLIMIT_FSIZE, &before) == 0);
   }
 }
@@ -147,4 +185,80 @@ HOST_CASE(size_limit_is_an_error_and_no_signal, "limits") {
     CHECK(host::finish(below) == 4'096 && aio_error(&write) == EFBIG);
     CHECK(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
   }
+}
+// The handler runs when the limit is set, and the call that has set it is not over.
+HOST_CASE(size_limit_holds_within_the_call_that_sets_it, "limits") {
+  static char text[64] = {};
+  static const int file = host::temporary(0, 8'192);
+  static const rlim_t largest = limit_now().rlim_max;
+  static volatile int error = -1;
+  struct sigaction action{};
+  action.sa_handler = [](int) {
+    const rlimit64 small{small_size, largest};
+    CHECK(::syscall(SYS_prlimit64, ::getpid(), RLIMIT_FSIZE, &small, nullptr) == 0);
+    static aiocb beyond = host::request(file, text, sizeof(text), small_size);
+    CHECK(aio_write(&beyond) == 0 && host::finish(beyond) == -1);
+    error = aio_error(&beyond);
+  };
+  CHECK(::sigaction(SIGSYS, &action, nullptr) == 0);
+  aiocb write = host::request(file, text, sizeof(text), small_size);
+  CHECK(aio_write(&write) == 0 && host::finish(write) == 64);
+  trap_changes_of_the_limit();
+  CHECK(aio_write(&write) == 0 && host::finish(write) == 64);
+  const rlimit small{small_size, largest};
+  static_cast<void>(::setrlimit(RLIMIT_FSIZE, &small));  // its answer is that of the filter
+  CHECK(error == EFBIG);
+}
+// The child has a limit of its own, and the memory of its parent.
+HOST_CASE(size_limit_holds_beside_that_of_a_child_of_vfork, "limits") {
+  char text[64] = {};
+  const int file = host::temporary(0, 8'192);
+  static aiocb write = host::request(file, text, sizeof(text), small_size);
+  for (int k = 0; k < 5; ++k) CHECK(aio_write(&write) == 0 && host::finish(write) == 64);
+  static const rlimit before = limit_now();
+  const rlimit small{small_size, before.rlim_max};
+  CHECK(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  for (int i = 0; i < host::rounds(); ++i) {
+    const pid_t child = ::vfork();
+    if (child == 0) {
+      if (::setrlimit(RLIMIT_FSIZE, &before) == 0 && aio_write(&write) == 0) host::wait_for(write);
+      ::_exit(0);
+    }
+    int status = 0;
+    CHECK(::waitpid(child, &status, 0) == child && status == 0);
+    CHECK(aio_write(&write) == 0 && host::finish(write) == -1 && errno == EFBIG);
+  }
+}
+// Each of them may be the one that reaches the limit.
+HOST_CASE(size_limit_holds_for_appends_at_once, "limits") {
+  constexpr int threads = 4;
+  constexpr std::size_t bytes = 256;
+  const int file = host::temporary(O_APPEND);
+  const rlimit small{small_size, limit_now().rlim_max};
+  CHECK(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+  pthread_barrier_t begin;
+  CHECK(pthread_barrier_init(&begin, nullptr, threads) == 0);
+  const int rounds = 10 * host::rounds();
+  const auto append = [&] {
+    char text[bytes] = {};
+    for (int i = 0; i < rounds; ++i) {
+      if (pthread_barrier_wait(&begin) == PTHREAD_BARRIER_SERIAL_THREAD) {
+        CHECK(::ftruncate(file, small_size - 2 * bytes) == 0);
+      }
+      pthread_barrier_wait(&begin);
+      aiocb write = host::request(file, text, bytes);
+      ssize_t moved = 0;
+      do {
+        CHECK(aio_write(&write) == 0);
+        moved = host::finish(write);
+      } while (moved == bytes);
+      CHECK(moved == -1 && errno == EFBIG);
+    }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads; ++i) others.emplace_back(append);
+  append();
+  for (std::thread& each : others) each.join();
+  struct stat status{};
+  CHECK(::fstat(file, &status) == 0 && status.st_size == small_size);
 }

@@ -1,10 +1,13 @@
 // Requests of many kinds at once.
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <thread>
 
@@ -128,4 +131,50 @@ HOST_CASE(spawned_program_closes_all_numbers, "fork and exec") {
   int status = 0;
   CHECK(::waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 5);
   CHECK(::write(pipe.in(), "s", 1) == 1 && host::finish(read) == 1 && byte == 's');
+}
+namespace {
+
+/// The signal of a complete request is there when the call returns. The request completes before.
+void expect_the_signal_after(void (*call)(aiocb&)) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGRTMIN + 3);
+  CHECK(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0);
+  Pipe pipe;
+  char byte = 0;
+  std::atomic<int> asks{0};  // it does so when the other thread writes
+  const int rounds = 20 * host::rounds();
+  std::thread writer{[&] {
+    for (int i = 0; i < rounds; ++i) {
+      while (asks <= i) ::sched_yield();
+      CHECK(::write(pipe.in(), "s", 1) == 1);
+    }
+  }};
+  for (int i = 0; i < rounds; ++i) {
+    aiocb read = host::request(pipe.out(), &byte, 1);
+    read.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+    read.aio_sigevent.sigev_signo = SIGRTMIN + 3;
+    CHECK(aio_read(&read) == 0);
+    ++asks;
+    while (aio_error(&read) == EINPROGRESS) {
+    }
+    call(read);
+    const timespec none{0, 0};
+    CHECK(::sigtimedwait(&signals, nullptr, &none) == SIGRTMIN + 3);
+    CHECK(aio_return(&read) == 1);
+  }
+  writer.join();
+}
+
+}  // namespace
+
+HOST_CASE(signal_is_there_when_a_wait_finds_the_end, "signals") {
+  expect_the_signal_after([](aiocb& read) {
+    const aiocb* const list[] = {nullptr, &read, &read};
+    CHECK(aio_suspend(list, 3, nullptr) == 0);
+  });
+}
+HOST_CASE(signal_is_there_when_a_cancel_finds_the_end, "signals") {
+  expect_the_signal_after(
+      [](aiocb& read) { CHECK(aio_cancel(read.aio_fildes, &read) == AIO_ALLDONE); });
 }
