@@ -165,8 +165,8 @@ class Opener {
     options.handles_full = handles_bound(config_);
     options.handles_max = options.handles_full + limits::handles_for_accepted;
     options.handles = &core_->ledger().handles.counter();
-    options.handle_memory = [](void* core, NativeHandle accepted) noexcept {
-      return static_cast<Proactor::Core*>(core)->ledger().has_memory_for(accepted);
+    options.handle_memory = [](void* core) noexcept {
+      return static_cast<Proactor::Core*>(core)->ledger().has_memory_for_accepted();
     };
     options.handle_memory_context = core_;
     options.explain = [this, index](std::string_view line) { note(index, std::string{line}); };

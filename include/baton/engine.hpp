@@ -144,10 +144,9 @@ struct EngineOptions {
   /// without descriptors: its connection could not be adopted.
   const std::atomic<std::uint32_t>* handles = nullptr;
   std::uint32_t handles_full = limits::handles_max;  ///< Config::handles_max
-  /// Gets memory for one more handle, or null: asked with invalid_handle before an accept, and with
-  /// the descriptor behind it. False: there is none, and the accept backs off; a descriptor is
-  /// closed. Any thread.
-  bool (*handle_memory)(void* context, NativeHandle accepted) noexcept = nullptr;
+  /// Gets memory for one more handle, or null: asked before an accept. False: there is none, and
+  /// the accept backs off. Any thread.
+  bool (*handle_memory)(void* context) noexcept = nullptr;
   void* handle_memory_context = nullptr;  ///< its first argument
   /// Out: what was replaced by the engine's own choice, a line for each ("wait: poll -> epoll:
   /// ..."), shown by Proactor::explain() (P-33). Each ends with its reason code: see with_code().

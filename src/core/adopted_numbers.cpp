@@ -17,6 +17,9 @@ std::error_code AdoptedNumbers::claim(const Handle& handle) noexcept {
   const std::uint32_t file = handle.owned() ? 0 : file_of(handle.native());
   const os::LockGuard lock{mutex_, system_};
   if (!grow(number)) return std::make_error_code(std::errc::not_enough_memory);
+  if (number > highest_.load(std::memory_order_relaxed)) {
+    highest_.store(number, std::memory_order_relaxed);
+  }
   Entry& entry = entries_[number];
   const bool reused = entry.file != 0 && entry.file != file_of(handle.native());
   if (entry.holder != 0 && !reused) return errc::already_adopted;
@@ -24,10 +27,10 @@ std::error_code AdoptedNumbers::claim(const Handle& handle) noexcept {
   return {};
 }
 
-bool AdoptedNumbers::grow_to(NativeHandle native) noexcept {
+bool AdoptedNumbers::grow_ahead() noexcept {
   if (os::NoAllocation::now()) return true;  // the claim, which comes later, may still get it
   const os::LockGuard lock{mutex_, system_};
-  return grow(static_cast<std::size_t>(native));
+  return grow(highest_.load(std::memory_order_relaxed) + limits::handles_for_accepted);
 }
 
 bool AdoptedNumbers::grow(std::size_t number) noexcept {

@@ -52,10 +52,10 @@ class Ledger {
         system_(system),
         per_thread_(per_thread) {}
 
-  /// Memory for the handle of an accepted descriptor; invalid_handle: of the next one. Any thread.
-  /// Inside a signal handler nothing is asked for, and the answer is true.
-  [[nodiscard]] bool has_memory_for(NativeHandle accepted) noexcept {
-    return accepted == invalid_handle ? handles.make_room() : numbers.make_room(accepted);
+  /// Memory for the handles of connections that are accepted next. Any thread. Inside a signal
+  /// handler nothing is asked for, and the answer is true.
+  [[nodiscard]] bool has_memory_for_accepted() noexcept {
+    return handles.make_room() && numbers.make_room();
   }
 
   // -- start --------------------------------------------------------------------------------------

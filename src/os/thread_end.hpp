@@ -9,15 +9,19 @@
 
 namespace baton::os {
 
-/// An object with static storage. It calls nothing after its own end, so the code may be unloaded.
+/// An object with static storage. Its own end makes the last call, for the thread that ends the
+/// process or unloads the code.
 class ThreadEnd {
  public:
   /// `at_end` gets the argument of watch(). It is called after the destructors of the thread's own
-  /// objects, and not at all in the thread that ends the process.
+  /// objects.
   explicit ThreadEnd(void (*at_end)(void*)) noexcept
-      : ended_(::pthread_key_create(&key_, at_end) != 0) {}
+      : at_end_(at_end), ended_(::pthread_key_create(&key_, at_end) != 0) {}
   ~ThreadEnd() {
-    if (!ended_.exchange(true)) ::pthread_key_delete(key_);
+    if (ended_.exchange(true)) return;
+    void* const argument = ::pthread_getspecific(key_);
+    ::pthread_key_delete(key_);
+    if (argument != nullptr) at_end_(argument);
   }
   ThreadEnd(const ThreadEnd&) = delete;
   ThreadEnd& operator=(const ThreadEnd&) = delete;
@@ -28,6 +32,7 @@ class ThreadEnd {
   }
 
  private:
+  void (*const at_end_)(void*);
   pthread_key_t key_ = 0;
   std::atomic<bool> ended_;
 };

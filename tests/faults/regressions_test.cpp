@@ -235,7 +235,7 @@ TEST_P(Regressions, an_accept_waits_for_the_memory_of_its_handle) {
       }
       others.push_back(*handle);
     }
-    // Descriptors of lower numbers, which are closed meanwhile, still find room.
+    // It may have room for some of them.
     bool rests = false;
     while (!rests && next < clients.size() && connect(clients[next++]) == 0) {
       world().start(accepting, accept);
@@ -252,8 +252,6 @@ TEST_P(Regressions, an_accept_waits_for_the_memory_of_its_handle) {
     EXPECT_TRUE(rests);
   }
   for (const auto& one : taken) EXPECT_TRUE(one.has_value());
-  // A connection that had been accepted was closed. Another one comes.
-  ASSERT_EQ(connect(clients.back()), 0);
   EXPECT_TRUE(world().until([&] { return accepting.done(); }));
   EXPECT_TRUE(accepting.ok());
   for (Handle* other : others) world().proactor().close_detached(*other);

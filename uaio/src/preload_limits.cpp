@@ -77,9 +77,9 @@ bool is_called_by_the_program() noexcept {
 
 }  // namespace
 
-// ThreadSanitizer's runtime calls setrlimit before its own start is over, which none of its code
-// survives. In its builds the program calls libc's functions.
-#if !defined(__SANITIZE_THREAD__)
+// The runtimes of sanitizers call setrlimit before their own start is over, which none of their
+// code survives. In their builds the program calls libc's functions.
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 extern "C" {
 
 UAIO_EXPORT int setrlimit(__rlimit_resource_t resource, const rlimit* limit) noexcept {

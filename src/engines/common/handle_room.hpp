@@ -19,22 +19,20 @@ class HandleRoom {
         context_(options.handle_memory_context) {}
 
   /// Any thread. relaxed: a close that happens meanwhile is seen after the back-off.
-  [[nodiscard]] bool none() const noexcept { return full(most_) || no_memory(invalid_handle); }
+  [[nodiscard]] bool none() const noexcept { return full(most_) || no_memory(); }
   /// As none(), for a connection that was accepted just before the table became full.
-  [[nodiscard]] bool none_for(NativeHandle accepted) const noexcept {
-    return full(most_ + limits::handles_for_accepted) || no_memory(accepted);
+  [[nodiscard]] bool none_for_accepted() const noexcept {
+    return full(most_ + limits::handles_for_accepted);
   }
 
  private:
   [[nodiscard]] bool full(std::uint32_t most) const noexcept {
     return count_ != nullptr && count_->load(std::memory_order_relaxed) >= most;
   }
-  [[nodiscard]] bool no_memory(NativeHandle accepted) const noexcept {
-    return memory_ != nullptr && !memory_(context_, accepted);
-  }
+  [[nodiscard]] bool no_memory() const noexcept { return memory_ != nullptr && !memory_(context_); }
   const std::atomic<std::uint32_t>* count_;
   std::uint32_t most_;
-  bool (*memory_)(void*, NativeHandle) noexcept;
+  bool (*memory_)(void*) noexcept;
   void* context_;
 };
 

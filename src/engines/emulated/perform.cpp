@@ -326,11 +326,6 @@ Outcome Performer::accept(Operation& operation) noexcept {
         handle.native(), peer != nullptr ? static_cast<sockaddr*>(peer->data()) : nullptr,
         peer != nullptr ? &size : nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (accepted >= 0) {
-      if (room_.none_for(accepted)) {
-        system_.close(accepted);  // tells its peer
-        operation.finish(ENOMEM);
-        return Outcome::back_off;
-      }
       if (peer != nullptr) peer->set_size(std::min<std::uint32_t>(size, Endpoint::capacity));
       operation.set_bytes(static_cast<std::size_t>(accepted));
       return done(operation, 0);

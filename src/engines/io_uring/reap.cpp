@@ -178,7 +178,7 @@ void IoUringEngine::settle_request(Operation& operation, int result,
 }
 
 int IoUringEngine::settle_accepted(Operation& operation, int accepted) noexcept {
-  if (!room_.none_for(accepted)) {
+  if (!room_.none_for_accepted()) {
     ++accepted_;
     return accepted;
   }

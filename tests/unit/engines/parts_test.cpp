@@ -427,9 +427,9 @@ TEST_F(Parts, ThereIsRoomUpToTheLastHandle) {
   handles = 5;
   EXPECT_TRUE(room.none());
   handles = 5 + limits::handles_for_accepted - 1;
-  EXPECT_FALSE(room.none_for(0));
+  EXPECT_FALSE(room.none_for_accepted());
   handles = 5 + limits::handles_for_accepted;
-  EXPECT_TRUE(room.none_for(0));
+  EXPECT_TRUE(room.none_for_accepted());
 }
 
 // The memory of an operation says which pool it reads into, until it has a block: an operation that
