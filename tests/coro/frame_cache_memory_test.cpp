@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
 
 #include "baton/coro/frame_cache.hpp"
+#include "support/child.hpp"
 
 namespace baton {
 namespace {
@@ -25,19 +25,16 @@ void use_up_memory() {
 }
 
 TEST(FrameCacheMemory, the_first_frame_that_a_thread_frees_needs_none) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    std::thread([] {
-      void* const frame = detail::allocate_frame(100);
-      use_up_memory();
-      detail::free_frame(frame, 100);  // glibc ended the process here
-      ::_exit(0);
-    }).join();
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(test::status_of_child([] {
+              std::thread([] {
+                void* const frame = detail::allocate_frame(100);
+                use_up_memory();
+                detail::free_frame(frame, 100);  // glibc ended the process here
+                ::_exit(0);
+              }).join();
+              return 1;
+            }),
+            0);
 }
 
 }  // namespace

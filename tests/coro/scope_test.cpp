@@ -2,7 +2,6 @@
 #include "baton/coro/scope.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -24,6 +23,7 @@
 #include "baton/deadline.hpp"
 #include "baton/strand.hpp"
 #include "baton/stream_socket.hpp"
+#include "support/child.hpp"
 #include "support/modes.hpp"
 
 namespace baton::test {
@@ -440,16 +440,12 @@ TEST(Scopes, one_of_the_parent_may_be_destroyed_in_a_child) {
         throw std::runtime_error("from a task");
         co_return;
       }());
-      const pid_t child = ::fork();
-      if (child == 0) {
-        ::alarm(60);
-        if (reopens) static_cast<void>(proactor.reopen());
-        scope.reset();
-        ::_exit(0);
-      }
-      int status = -1;
-      ASSERT_EQ(::waitpid(child, &status, 0), child);
-      EXPECT_EQ(status, 0);
+      EXPECT_EQ(status_of_child([&] {
+                  if (reopens) static_cast<void>(proactor.reopen());
+                  scope.reset();
+                  return 0;
+                }),
+                0);
       EXPECT_THROW(run_until_complete(proactor, joins(*scope)), std::runtime_error);
     }
   }

@@ -2,7 +2,6 @@
 #include "baton/coro/task.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -30,6 +29,7 @@
 #include "baton/stream_socket.hpp"
 #include "baton/timer.hpp"
 #include "os/system.hpp"
+#include "support/child.hpp"
 
 namespace baton {
 namespace {
@@ -545,9 +545,7 @@ TEST(Child, cannot_drive_a_task) {
     throw;
   }
   if (child == 0) ::_exit(2);
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(test::status_of(child), 0);
 }
 
 // What would bring it back into its strand cannot be posted there.
@@ -567,14 +565,11 @@ TEST(Child, resumes_a_task_outside_of_its_strand) {
     done = true;
   }(waiter, resumed));
   while (!waiter) static_cast<void>(proactor.handle_events(Deadline::immediately()));
-  const pid_t child = ::fork();
-  if (child == 0) {
-    waiter.resume();
-    ::_exit(resumed ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(test::status_of_child([&] {
+              waiter.resume();
+              return resumed ? 0 : 1;
+            }),
+            0);
   waiter.resume();
   while (scope.running() != 0) {
     static_cast<void>(proactor.handle_events(Deadline::immediately()));

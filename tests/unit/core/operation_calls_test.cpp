@@ -1,7 +1,6 @@
 // The results of the public calls in every state of an operation (P-20, P-25).
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,6 +16,7 @@
 #include "baton/attachment.hpp"
 #include "baton/proactor.hpp"
 #include "os/system.hpp"
+#include "support/child.hpp"
 
 namespace baton {
 namespace {
@@ -180,11 +180,7 @@ TEST(Forks, in_nested_handlers_end_all_turns_of_the_child) {
   ASSERT_FALSE(outer.post([&] { ++later; }));
   poll(outer);
   if (child == 0) ::_exit(HasFailure() ? 99 : later);
-  ASSERT_GT(child, 0);
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(test::status_of(child), 0);
   EXPECT_EQ(later, 2);
 }
 

@@ -1,7 +1,6 @@
 // Small parts of the core, each alone: adopted numbers, kept lanes, exceptions of tasks.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include "core/kept_lane.hpp"
 #include "core/task_exceptions.hpp"
 #include "os/fork.hpp"
+#include "support/child.hpp"
 #include "support/descriptors.hpp"
 
 namespace baton {
@@ -106,9 +106,7 @@ TEST(KeptLane, IsNotLetGoInAForkedChild) {
     }
     lane.forget();
   }}.join();
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(test::status_of(child), 0);
 }
 
 TEST(TaskExceptions, KeepTheirHandlerInAChild) {

@@ -14,7 +14,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -34,6 +33,7 @@
 #include "os/probe_memory.hpp"
 #include "os/remove_path.hpp"
 #include "os/thread_locals.hpp"
+#include "support/child.hpp"
 #include "support/descriptors.hpp"
 #include "support/patience.hpp"
 
@@ -41,12 +41,6 @@ namespace baton::test {
 namespace {
 
 const os::System& real() { return os::real_system(); }
-
-bool says_yes(pid_t child) {
-  int status = -1;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 TEST(System, ThreadsOfTheLibraryTakeNoSignal) {
   sigset_t inside;
@@ -71,7 +65,7 @@ TEST(System, AChildOfForkSignalsItsOwnThreads) {
   static_cast<void>(real().thread_self());
   const pid_t child = ::fork();
   if (child == 0) ::_exit(real().kill_thread(real().thread_self(), 0) == 0 ? 0 : 1);
-  EXPECT_TRUE(says_yes(child));
+  EXPECT_EQ(status_of(child), 0);
 }
 
 TEST(System, AChildOfForkIsInNoLane) {
@@ -80,7 +74,7 @@ TEST(System, AChildOfForkIsInNoLane) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(os::thread_locals.lane == &os::nowhere ? 0 : 1);
   os::thread_locals.lane = before;
-  EXPECT_TRUE(says_yes(child));
+  EXPECT_EQ(status_of(child), 0);
 }
 
 // By the program, which has its reasons.
@@ -262,7 +256,7 @@ TEST(ProbeMemory, CopiesWhereTheSystemRefusesToProbe) {
     if (!os::copy_if_writable(to, "xyz", 3) || std::strcmp(to, "xyz") != 0) ::_exit(1);
     ::_exit(0);
   }
-  EXPECT_TRUE(says_yes(child));
+  EXPECT_EQ(status_of(child), 0);
 }
 
 TEST(RemovePath, LeavesOtherAddressesAlone) {

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -15,6 +14,7 @@
 #include "baton/reactor.hpp"
 #include "demux/registry.hpp"
 #include "fake_strategies.hpp"
+#include "support/child.hpp"
 #include "support/counting_system.hpp"
 #include "support/descriptors.hpp"
 #include "support/fork_at_rest.h"
@@ -180,10 +180,7 @@ TEST(demux_open, a_reactor_in_a_child_of_fork_waits_in_another_thread) {
   if (child == 0) {
     ::_exit(reactor.reopen() && reactor.handle_events(Deadline::immediately()) ? 0 : 1);
   }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(status_of(child), 0);
 }
 
 // When no descriptor below FD_SETSIZE is left, an interrupt strategy without a descriptor still

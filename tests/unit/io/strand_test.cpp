@@ -2,7 +2,6 @@
 #include "baton/strand.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,6 +15,7 @@
 #include "baton/deadline.hpp"
 #include "baton/proactor.hpp"
 #include "core/runner.hpp"
+#include "support/child.hpp"
 #include "support/modes.hpp"
 
 namespace baton::test {
@@ -150,15 +150,11 @@ TEST_F(StrandByHand, one_of_the_parent_may_be_destroyed_in_a_child) {
   auto strand = std::make_unique<Strand>(proactor_);
   std::thread([&] { ASSERT_TRUE(strand->enter(operations_[0])); }).join();
   ASSERT_FALSE(strand->enter(operations_[1]));
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);  // where it waits for the handler for ever
-    strand.reset();
-    ::_exit(0);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(status_of_child([&] {
+              strand.reset();
+              return 0;
+            }),
+            0);
   ASSERT_EQ(strand->leave(), &operations_[1]);
   ASSERT_TRUE(strand->enter(operations_[1]));
   EXPECT_EQ(strand->leave(), nullptr);
@@ -181,17 +177,13 @@ TEST_F(StrandByHand, one_of_the_parent_may_be_retired_in_a_child) {
   OperationAccess::runner(operations_[1]) = &runner;
   std::thread waits([&] { EXPECT_FALSE(strand->enter(operations_[1])); });
   while (!inside) std::this_thread::yield();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);  // where it waits for that thread for ever
+  const pid_t child = start_child([&] {
     Strand::retire(std::move(strand));
-    ::_exit(0);
-  }
+    return 0;
+  });
   forked = true;
   waits.join();
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(status_of(child), 0);
   ASSERT_EQ(strand->leave(), &operations_[1]);
   ASSERT_TRUE(strand->enter(operations_[1]));
   EXPECT_EQ(strand->leave(), nullptr);
@@ -201,14 +193,11 @@ TEST_F(StrandByHand, one_of_the_parent_may_be_retired_in_a_child) {
 TEST_F(StrandByHand, one_of_the_parent_may_be_destroyed_in_its_handler_in_a_child) {
   auto strand = std::make_unique<Strand>(proactor_);
   ASSERT_TRUE(strand->enter(operations_[0]));
-  const pid_t child = ::fork();
-  if (child == 0) {
-    strand.reset();
-    ::_exit(0);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(status_of_child([&] {
+              strand.reset();
+              return 0;
+            }),
+            0);
   EXPECT_EQ(strand->leave(), nullptr);
 }
 

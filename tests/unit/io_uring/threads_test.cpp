@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/utsname.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -18,6 +17,7 @@
 #include <random>
 #include <thread>
 
+#include "../../support/child.hpp"
 #include "../../support/counting_system.hpp"
 #include "../../support/sleeping_thread.hpp"
 #include "baton/buffer_pool.hpp"
@@ -168,20 +168,17 @@ bool forbid_threads() {
 
 TEST(Threads, a_file_without_a_worker_of_the_kernel_has_an_error) {
   const int fd = temporary_file();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (!forbid_threads()) ::_exit(2);
+  const pid_t child = start_child([&] {
+    if (!forbid_threads()) return 2;
     Driver driver{Form::any};
     Handle* const file = driver.adopt(fd, HandleKind::file);
     Operation sync;
     sync.prepare(OperationKind::sync_file, file);
     driver.start(sync);
-    ::_exit(driver.run_until(sync) && sync.error() == std::errc::not_enough_memory ? 0 : 1);
-  }
+    return driver.run_until(sync) && sync.error() == std::errc::not_enough_memory ? 0 : 1;
+  });
   ::close(fd);
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(status_of(child), 0);
 }
 
 // By an eventfd in the ring, or by messages to the ring.
@@ -324,15 +321,12 @@ TEST(Threads, a_child_after_fork_leaves_the_parent_alone) {
     set_read(read, handle, buffer);
     driver.start(read);
     driver.wait_once(Deadline::immediately());
-    const pid_t child = ::fork();
-    if (child == 0) {
-      driver.engine().after_fork_in_child();
-      // The driver cannot be destroyed here: its operations are the parent's.
-      ::_exit(0);
-    }
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    EXPECT_EQ(status_of_child([&] {
+                driver.engine().after_fork_in_child();
+                // The driver cannot be destroyed here: its operations are the parent's.
+                return 0;
+              }),
+              0);
     driver.expect_quiet();
     write_all(pair.right, "alive");
     ASSERT_TRUE(driver.run_until(read));

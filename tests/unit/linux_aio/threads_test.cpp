@@ -2,7 +2,6 @@
 // and the child after fork.
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -13,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/child.hpp"
 #include "driver.hpp"
 #include "engines/linux_aio/context.hpp"
 #include "os/mutex.hpp"
@@ -193,18 +193,14 @@ TEST_F(Threads, a_child_after_fork_disturbs_nothing) {
   driver->start(read);
   const NativeHandle event = driver->engine().descriptor();
   ASSERT_TRUE(has_ring());
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const pid_t child = start_child([&] {
     driver->engine().after_fork_in_child();
     const bool gone = driver->engine().descriptor() == invalid_handle &&
                       ::fcntl(event, F_GETFD) == -1 && !has_ring();
     auto reopened = engines::linux_aio::Context::open(os::real_system(), 8);
-    ::_exit(gone && reopened ? 0 : 1);
-  }
-  ASSERT_GT(child, 0);
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    return gone && reopened ? 0 : 1;
+  });
+  EXPECT_EQ(status_of(child), 0);
   ASSERT_TRUE(driver->run(read));
   EXPECT_TRUE(same(buffer.text(), text.substr(block, block)));
 }

@@ -4,13 +4,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <future>
 #include <thread>
 
+#include "../../support/child.hpp"
 #include "../../support/no_signalfd.hpp"
 #include "baton/proactor.hpp"
 #include "baton/registry.hpp"
@@ -277,15 +277,13 @@ TEST(Process, a_child_may_destroy_the_engine_and_not_open_one) {
     ASSERT_TRUE(engine) << engine.error().reason;
     OperationQueue nothing;
     (*engine)->wait(nothing, Deadline::immediately());
-    const pid_t child = ::fork();
-    if (child == 0) {
-      (*engine)->after_fork_in_child();
-      engine->reset();
-      ::_exit(contains(why_not({.notify = notify}), "forked") ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0) << notify;
+    EXPECT_EQ(status_of_child([&] {
+                (*engine)->after_fork_in_child();
+                engine->reset();
+                return contains(why_not({.notify = notify}), "forked") ? 0 : 1;
+              }),
+              0)
+        << notify;
     (*engine)->interrupt();  // the parent's is as it was
     (*engine)->wait(nothing, Deadline::never());
   }
@@ -304,15 +302,13 @@ TEST(Process, a_child_keeps_no_descriptor_of_the_engine) {
     const std::size_t before = open_descriptors();
     auto engine = open_engine(form);
     ASSERT_TRUE(engine) << engine.error().reason;
-    const pid_t child = ::fork();
-    if (child == 0) {
-      (*engine)->after_fork_in_child();
-      engine->reset();
-      ::_exit(open_descriptors() == before ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0) << form.notify;
+    EXPECT_EQ(status_of_child([&] {
+                (*engine)->after_fork_in_child();
+                engine->reset();
+                return open_descriptors() == before ? 0 : 1;
+              }),
+              0)
+        << form.notify;
   }
 }
 

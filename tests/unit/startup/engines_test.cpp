@@ -2,7 +2,6 @@
 // Whether the interrupt has ended a wait is counted, on a system that does not sleep.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "../../support/child.hpp"
 #include "../../support/counting_system.hpp"
 #include "../../support/failing_system.hpp"
 #include "../../support/patience.hpp"
@@ -124,10 +124,7 @@ TEST_P(Engines, several_interrupts_end_one_wait) {
 }
 
 TEST_P(Engines, of_a_parent_may_be_destroyed_in_its_child) {
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    ::alarm(60);
+  const pid_t child = start_child([&] {
     // The engine's pages are not in the child; it has something of its own at those addresses.
     std::vector<void*> pages(1'000);
     for (void*& each : pages) {
@@ -137,14 +134,11 @@ TEST_P(Engines, of_a_parent_may_be_destroyed_in_its_child) {
     destroy();
     unsigned char state = 0;
     for (void* const each : pages) {
-      if (::mincore(each, 4'096, &state) != 0) ::_exit(2);
+      if (::mincore(each, 4'096, &state) != 0) return 2;
     }
-    ::_exit(held_now().descriptors == descriptors_before() ? 0 : 1);
-  }
-  int status = -1;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  EXPECT_EQ(status, 0);
+    return held_now().descriptors == descriptors_before() ? 0 : 1;
+  });
+  EXPECT_EQ(status_of(child), 0);
   expect_interrupts();  // the parent's is as it was
 }
 

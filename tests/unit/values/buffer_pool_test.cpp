@@ -2,8 +2,6 @@
 #include "baton/buffer_pool.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstring>
@@ -14,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../support/child.hpp"
 #include "baton/config.hpp"
 #include "baton/proactor.hpp"
 
@@ -153,16 +152,12 @@ TEST(BufferPool, IsDestroyedInAChildWithBlocksOfTheParentsReads) {
   Proactor proactor{*Config::parse("engine=emulated", Config{})};
   BufferPool pool(16, 2);
   void* const block = pool.take();
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    if (!proactor.reopen()) ::_exit(1);
-    pool.~BufferPool();
-    ::_exit(0);
-  }
-  int status = -1;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(test::status_of_child([&] {
+              if (!proactor.reopen()) return 1;
+              pool.~BufferPool();
+              return 0;
+            }),
+            0);
   pool.give(block);
 }
 
