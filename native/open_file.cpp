@@ -15,7 +15,9 @@ int find_kind(int fildes, mode_t mode, HandleKind& kind) noexcept {
     int type = 0;
     socklen_t size = sizeof(type);
     if (::getsockopt(fildes, SOL_SOCKET, SO_TYPE, &type, &size) != 0) return errno;
-    kind = type == SOCK_STREAM ? HandleKind::stream_socket : HandleKind::datagram_socket;
+    // The records of SOCK_SEQPACKET are a stream: they have an order and an end.
+    const bool is_stream = type == SOCK_STREAM || type == SOCK_SEQPACKET;
+    kind = is_stream ? HandleKind::stream_socket : HandleKind::datagram_socket;
     return 0;
   }
   // The files of eventfd, timerfd and inotify have no type. lseek(2) answers as if they had a

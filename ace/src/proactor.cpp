@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <new>
+#include <utility>
 
 #include "bridge.hpp"
 #include "connections.hpp"
@@ -35,11 +36,22 @@ Deadline deadline_of(const ACE_Time_Value& wait_time) noexcept {
 /// for no handle the reactor refuses them. It has no descriptors either.
 struct UnusedTask : ACE_Asynch_Pseudo_Task {
   static void close(ACE_Asynch_Pseudo_Task& task) {
-    ACE_Select_Reactor& reactor = task.*&UnusedTask::select_reactor_;
-    constexpr bool without_pipe = true;
-    reactor.close();
-    reactor.open(0, false, nullptr, nullptr, without_pipe);
+    Closed::close(task.*&UnusedTask::select_reactor_);
   }
+
+ private:
+  struct Closed : ACE_Select_Reactor {
+    static void close(ACE_Select_Reactor& reactor) {
+      // The destructor of any ACE_Sig_Handler removes the signal handlers of the whole program. So
+      // the reactor's own is freed without it, and gets one that is never deleted.
+      static ACE_Sig_Handler& of_all = *new ACE_Sig_Handler;
+      constexpr bool without_pipe = true;
+      (reactor.*(&Closed::delete_signal_handler_)) = false;
+      ::operator delete(std::exchange(reactor.*(&Closed::signal_handler_), nullptr));
+      reactor.ACE_Select_Reactor::close();
+      reactor.open(0, false, &of_all, nullptr, without_pipe);
+    }
+  };
 };
 
 /// An operation object, or null and ENOMEM.
@@ -58,9 +70,10 @@ Operation* make(Proactor* proactor, const std::shared_ptr<Bridge>& bridge) noexc
 Proactor::Proactor() : Proactor(Config::from_environment(), options_or_throw()) {}
 
 Proactor::Proactor(Config config, const Options& options)
-    : bridge_(std::make_shared<Bridge>(std::move(config), options, wakeup_handler_)) {
-  UnusedTask::close(get_asynch_pseudo_task());
-}
+    : bridge_([&] {
+        UnusedTask::close(get_asynch_pseudo_task());  // also if there will be no bridge
+        return std::make_shared<Bridge>(std::move(config), options, wakeup_handler_);
+      }()) {}
 
 Proactor::~Proactor() {
   bridge_->close();

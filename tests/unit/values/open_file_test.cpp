@@ -57,6 +57,8 @@ TEST(OpenFile, KnowsItsKind) {
   EXPECT_EQ(found(null.get()).kind, HandleKind::file);
   const Fd datagrams{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   EXPECT_EQ(found(datagrams.get()).kind, HandleKind::datagram_socket);
+  const Fd records{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)};
+  EXPECT_EQ(found(records.get()).kind, HandleKind::stream_socket);
   const SocketPair pair;
   EXPECT_EQ(found(pair.ours.get()).kind, HandleKind::stream_socket);
   const Fd program{::open("/proc/self/exe", O_RDONLY | O_CLOEXEC)};
