@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "futex.hpp"
 
 #ifndef RWF_NOWAIT
@@ -86,8 +88,16 @@ ssize_t write_quietly(const Transfer& transfer) noexcept {
   return moved;
 }
 
-// O_NONBLOCK on a stream: the result is that of read or write now.
-AtOnce move_stream(const Transfer& transfer) noexcept {
+bool is_stream(int fildes, const struct stat& status) noexcept {
+  if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode)) return false;
+  return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || !has_position(fildes);
+}
+
+// O_NONBLOCK on a stream: the result is that of read or write now. A background process that reads
+// its terminal is stopped by SIGTTIN, unless the signal is blocked: then the read fails.
+AtOnce move_stream(const Transfer& transfer, bool is_device) noexcept {
+  std::optional<SignalsBlocked> blocked;
+  if (is_device) blocked.emplace();
   ssize_t moved = -1;
   do {
     if (!reads(transfer.action)) {
@@ -106,9 +116,7 @@ AtOnce move_stream(const Transfer& transfer) noexcept {
 
 bool is_stream(int fildes) noexcept {
   struct stat status{};
-  if (::fstat(fildes, &status) != 0) return false;
-  if (S_ISREG(status.st_mode) || S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode)) return false;
-  return S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode) || !has_position(fildes);
+  return ::fstat(fildes, &status) == 0 && is_stream(fildes, status);
 }
 
 bool has_position(int fildes) noexcept {
@@ -125,8 +133,10 @@ std::size_t move_run(int fildes, Action action, const iovec* list, std::size_t c
 
 AtOnce try_at_once(const Transfer& transfer, const Options& options, bool ordered,
                    std::size_t patience) noexcept {
-  if ((transfer.flags & O_NONBLOCK) != 0 && is_stream(transfer.fildes)) {
-    return move_stream(transfer);
+  struct stat status{};
+  if ((transfer.flags & O_NONBLOCK) != 0 && ::fstat(transfer.fildes, &status) == 0 &&
+      is_stream(transfer.fildes, status)) {
+    return move_stream(transfer, S_ISCHR(status.st_mode));
   }
   // The kernel takes -1 for the file's own position.
   if (transfer.offset < 0 || (transfer.flags & O_DIRECT) != 0) return {};

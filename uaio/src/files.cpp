@@ -74,11 +74,16 @@ bool has_own_inode(const struct stat& status) noexcept {
          S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode);
 }
 
-/// Both numbers name one open file. False if the kernel cannot tell.
-bool is_same_open_file(int one, int other) noexcept {
-  const int answer = ::fcntl(one, F_DUPFD_QUERY, other);  // since Linux 6.10
-  if (answer >= 0) return answer == 1;
-  return ::syscall(SYS_kcmp, ::getpid(), ::getpid(), KCMP_FILE, one, other) == 0;
+enum class Answer : std::uint8_t { yes, no, unknown };
+
+/// Whether both numbers name one open file.
+Answer is_same_open_file(int one, int other) noexcept {
+  const int same = ::fcntl(one, F_DUPFD_QUERY, other);  // since Linux 6.10
+  if (same >= 0) return same == 1 ? Answer::yes : Answer::no;
+  // The thread's number, not the process's: a keeper has a table of its own.
+  const long order = ::syscall(SYS_kcmp, ::gettid(), ::gettid(), KCMP_FILE, one, other);
+  if (order >= 0) return order == 0 ? Answer::yes : Answer::no;
+  return Answer::unknown;
 }
 
 }  // namespace
@@ -121,6 +126,18 @@ void Files::release(Inode& inode) noexcept {
   give_node(free_inodes_, inode);
 }
 
+/// Whether the descriptor can carry out the request of this number. Another open file of the same
+/// file cannot: the program may change its flags at any moment, O_APPEND for example. It does all
+/// the same where the kernel cannot tell, and where it is kept only for a record lock: another one
+/// would be kept, too.
+bool Files::serves(const Descriptor& descriptor, int fildes,
+                   const struct stat& status) const noexcept {
+  const Answer same = is_same_open_file(fildes, descriptor.native);
+  const bool is_kept = !own_table_ && descriptor.pending == 0;
+  if (same == Answer::yes || (same == Answer::no && !is_kept)) return same == Answer::yes;
+  return has_own_inode(status) && ::fcntl(descriptor.native, F_GETFL) == descriptor.flags;
+}
+
 Descriptor* Files::find_or_add(int fildes, int flags, const struct stat& status) noexcept {
   Inode wanted;
   wanted.device = status.st_dev;
@@ -128,7 +145,7 @@ Descriptor* Files::find_or_add(int fildes, int flags, const struct stat& status)
   for (Descriptor* each = descriptors_[bucket_of(wanted)]; each != nullptr; each = each->next) {
     const bool alike = each->flags == flags && each->inode->number == status.st_ino &&
                        each->inode->device == status.st_dev;
-    if (!alike || !(has_own_inode(status) || is_same_open_file(fildes, each->native))) continue;
+    if (!alike || !serves(*each, fildes, status)) continue;
     if (own_table_) ::close(fildes);
     return each;
   }

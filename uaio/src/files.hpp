@@ -121,6 +121,8 @@ class Files {
     return static_cast<std::size_t>(product >> 32) % request_buckets;
   }
 
+  [[nodiscard]] bool serves(const Descriptor& descriptor, int fildes,
+                            const struct stat& status) const noexcept;
   Inode* inode_of(const struct stat& status) noexcept;
   void release(Inode& inode) noexcept;
   Descriptor* add(int native, int flags, const struct stat& status) noexcept;

@@ -166,7 +166,10 @@ void Library::publish(Request& request, int error, ssize_t result) noexcept {
   // A thread that aio_suspend lets go on has the signal already, as with the system's library. But
   // a handler that interrupted this thread must not wait for it, and one that runs at once may
   // leave by a jump.
-  const bool signal_first = request.note.kind == SIGEV_SIGNAL && runs_no_handlers();
+  const auto has_signal = [](const Notification& note) { return note.kind == SIGEV_SIGNAL; };
+  const bool signals =
+      has_signal(request.note) || (request.group != nullptr && has_signal(request.group->note));
+  const bool signal_first = signals && runs_no_handlers();
   if (signal_first) signals_of(request.block).fetch_add(1, std::memory_order_relaxed);
   request.stage.store(Stage::publishing, std::memory_order_seq_cst);
   if (keeps_done_) {
@@ -183,11 +186,11 @@ void Library::tell(const Request& request, bool signal_first, int error, ssize_t
   if (error != 0) count(errors);
   if (options_.trace) trace("complete", request.block, error, result);
   notifier_.tell(request.note);
+  if (request.group != nullptr) leave(*request.group, error != 0);
   if (signal_first) {
     signals_of(request.block).fetch_sub(1, std::memory_order_release);
     announce();
   }
-  if (request.group != nullptr) leave(*request.group, error != 0);
 }
 
 void Library::complete_at_once(aiocb& block, int error, ssize_t result, const Notification& note,

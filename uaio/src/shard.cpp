@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <utility>
 
 #include "at_once.hpp"
@@ -118,11 +119,14 @@ bool is_unready(const Request& request) noexcept {
   return !request.descriptor->on_disk && !syncs(request.action) && ::poll(&state, 1, 0) == 0;
 }
 
-/// A read of no bytes may wait all the same: inotify and /dev/kmsg wait for an event, and a
-/// terminal for its other readers.
+/// A transfer of no bytes may wait all the same: inotify and /dev/kmsg wait for an event, and a
+/// terminal for its other readers or writers.
 bool may_wait_for_nothing(const Request& request, const struct stat& status) noexcept {
-  return reads(request.action) && (S_ISCHR(status.st_mode) || is_nameless(status) ||
-                                   (S_ISREG(status.st_mode) && is_unready(request)));
+  const bool is_device = S_ISCHR(status.st_mode);
+  if (!reads(request.action)) {
+    return is_device && ::isatty(request.descriptor->native) == 1 && is_unready(request);
+  }
+  return is_device || is_nameless(status) || (S_ISREG(status.st_mode) && is_unready(request));
 }
 
 /// read() or write() of no bytes. Some files answer with an error, which an engine would not meet.
@@ -177,12 +181,27 @@ struct Buffers {
   const int count;
 };
 
+ssize_t move_now(const Request& request) noexcept {
+  const Buffers buffers{request};
+  const int native = request.descriptor->native;
+  const auto offset = static_cast<off_t>(request.offset);
+  if (reads(request.action)) return ::preadv(native, buffers.list, buffers.count, offset);
+  const ssize_t moved = ::pwritev(native, buffers.list, buffers.count, offset);
+  if (moved >= 0 || errno != ESPIPE) return moved;
+  return ::writev(native, buffers.list, buffers.count);  // such a file has no places
+}
+
 /// Whether the call returns without waiting, with the result in `moved` and errno. A read of too
 /// few bytes, or of an unreadable file, fails at once; readiness, which an engine may wait for,
 /// does not show this. False also if the kernel cannot tell. preadv2 of no bytes checks nothing;
-/// one byte is too few for an eventfd, a timerfd and a signalfd.
+/// one byte is too few for an eventfd, a timerfd and a signalfd. An eventfd, full or not, refuses a
+/// write of less than 8 bytes.
 bool answers_at_once(const Request& request, ssize_t& moved) noexcept {
   const Buffers buffers{request};
+  if (request.action == Action::write && request.size < sizeof(std::uint64_t)) {
+    moved = move_now(request);
+    return true;
+  }
   char byte = 0;
   const iovec too_few{&byte, 1};
   const iovec* const list = request.size == 0 ? &too_few : buffers.list;
@@ -203,16 +222,6 @@ bool answers_unready(const Request& request) noexcept {
   struct statfs system{};
   return writes(request.action) ||
          (::fstatfs(request.descriptor->native, &system) == 0 && system.f_type == mqueue_magic);
-}
-
-ssize_t move_now(const Request& request) noexcept {
-  const Buffers buffers{request};
-  const int native = request.descriptor->native;
-  const auto offset = static_cast<off_t>(request.offset);
-  if (reads(request.action)) return ::preadv(native, buffers.list, buffers.count, offset);
-  const ssize_t moved = ::pwritev(native, buffers.list, buffers.count, offset);
-  if (moved >= 0 || errno != ESPIPE) return moved;
-  return ::writev(native, buffers.list, buffers.count);  // such a file has no places
 }
 
 bool appends(const Request& request) noexcept {
@@ -237,9 +246,21 @@ bool is_beyond_limit(const Request& request) noexcept {
   return writes(request.action) && look_up_size_limit(transfer) == SizeLimit::exceeded;
 }
 
-ssize_t read_now(const Request& request) noexcept {
+/// A read of a terminal that returns what is there, or nothing. False: another reader keeps the
+/// terminal to itself. A blocking read would wait for that one, so the terminal is opened anew (by
+/// /proc).
+bool reads_terminal_now(const Request& request, ssize_t& moved) noexcept {
   const Buffers buffers{request};
-  return ::readv(request.descriptor->native, buffers.list, buffers.count);
+  char path[40];
+  static_cast<void>(
+      std::snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", request.descriptor->native));
+  const int again = ::open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  const int terminal = again >= 0 ? again : request.descriptor->native;
+  moved = ::readv(terminal, buffers.list, buffers.count);
+  const int error = errno;
+  if (again >= 0) ::close(again);
+  errno = error;
+  return moved >= 0 || error != EAGAIN;
 }
 
 }  // namespace
@@ -283,8 +304,7 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
   } else if (answers_unready(request)) {
     moved = move_now(request);
     finish(request, moved < 0 ? errno : 0, moved);
-  } else if (tenths_of_wait(request) == 0) {
-    moved = read_now(request);
+  } else if (tenths_of_wait(request) == 0 && reads_terminal_now(request, moved)) {
     finish(request, moved < 0 ? errno : 0, moved);
   } else if (driven_by_callers() && !ensure_handle(file)) {
     finish(request, EAGAIN, -1);  // later the timer's handler might need it, and must not allocate

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <limits>
 
 #include "at_once.hpp"
 #include "block.hpp"
@@ -306,14 +307,17 @@ std::size_t begin_run(aiocb* const list[], std::size_t count, bool tells_each,
   asked = length;
   std::size_t moved = move_run(first->aio_fildes, action, pieces.data(), length, first->aio_offset);
   std::size_t done = 0;
-  // A request that was moved in part is started again as a whole.
-  for (; done < length && pieces[done].iov_len <= moved; ++done) {
+  // A read that was moved in part is started again as a whole. A write that was is complete: an
+  // append would be made twice.
+  const std::size_t least = writes(action) ? 1 : std::numeric_limits<std::size_t>::max();
+  for (; done < length && moved >= std::min(pieces[done].iov_len, least); ++done) {
     aiocb& block = *list[done];
+    const std::size_t its_own = std::min(pieces[done].iov_len, moved);
     if (options.trace) {
       library.trace("start", &block, static_cast<long>(action), block.aio_fildes);
     }
-    moved -= pieces[done].iov_len;
-    library.complete_at_once(block, 0, static_cast<ssize_t>(pieces[done].iov_len),
+    moved -= its_own;
+    library.complete_at_once(block, 0, static_cast<ssize_t>(its_own),
                              tells_each ? Notification::from(block.aio_sigevent) : Notification{},
                              nullptr);
   }

@@ -200,6 +200,7 @@ HOST_CASE(datagram_that_is_being_written_is_not_cancelled, "answers") {
 
 // Each sync waits for those before it. The last one is taken out while the first are at work.
 HOST_CASE(sync_behind_a_cancelled_one_is_made, "order") {
+  host::end_in_time();
   const std::vector<char> page(4'096, 's');
   const int file = host::temporary();
   for (int i = 0; i < host::rounds(); ++i) {

@@ -1,5 +1,8 @@
 #include "host.hpp"
 
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include <string_view>
@@ -50,6 +53,12 @@ int temporary(int flags, std::size_t size) {
   ::unlink(name.c_str());
   ::close(first);
   return file;
+}
+
+int install(std::span<sock_filter> filter, unsigned flags) {
+  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
+  return static_cast<int>(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program));
 }
 
 void* aligned(std::size_t size) {

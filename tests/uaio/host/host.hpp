@@ -6,6 +6,7 @@
 
 #include <aio.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <mqueue.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,6 +83,8 @@ ssize_t finish(aiocb& block);
 int in_child(const std::function<void()>& what);
 /// Waits until it is true.
 void until(const std::function<bool()>& what);
+/// From here on the filter judges the system calls of this thread, or of all (`flags`). 0 or -1.
+int install(std::span<sock_filter> filter, unsigned flags = 0);
 /// This thread of the process waits in the kernel.
 bool sleeps(pid_t thread);
 /// This process has no thread besides the calling one.

@@ -348,12 +348,16 @@ HOST_CASE(terminal_is_not_read_in_the_background, "kinds of files") {
           int ends[2];
           CHECK(::openpty(&ends[0], &ends[1], nullptr, nullptr, nullptr) == 0);
           CHECK(::setsid() >= 0 && ::ioctl(ends[1], TIOCSCTTY, 0) == 0);
-          CHECK(host::in_child([terminal = ends[1]] {
-                  CHECK(::setpgid(0, 0) == 0);
-                  char byte = 0;
-                  aiocb read = host::request(terminal, &byte, 1);
-                  CHECK(aio_read(&read) == 0 && host::finish(read) == -1 && errno == EIO);
-                }) == 0);
+          for (const int flags : {0, O_NONBLOCK}) {
+            CHECK(::fcntl(ends[1], F_SETFL, flags) == 0);
+            CHECK(host::in_child([terminal = ends[1]] {
+                    CHECK(::setpgid(0, 0) == 0);
+                    ::signal(SIGTTIN, [](int) { ::_exit(3); });  // it would stop here for ever
+                    char byte = 0;
+                    aiocb read = host::request(terminal, &byte, 1);
+                    CHECK(aio_read(&read) == 0 && host::finish(read) == -1 && errno == EIO);
+                  }) == 0);
+          }
         }) == 0);
 }
 HOST_CASE(callbacks_fork_and_start_requests, "callbacks") {
@@ -480,6 +484,7 @@ HOST_CASE(files_that_are_not_ready_answer, "kinds of files") {
   CHECK(aio_write(&write) == 0 && host::finish(write) == -1 && errno == EINVAL);
 }
 HOST_CASE(nameless_files_answer_again, "kinds of files") {
+  host::end_in_time();
   const int watch = ::inotify_init1(IN_NONBLOCK);
   const int counter = ::eventfd(0, EFD_NONBLOCK);
   char text[64];
@@ -491,6 +496,10 @@ HOST_CASE(nameless_files_answer_again, "kinds of files") {
   aiocb write = host::request(counter, &most, sizeof(most));
   CHECK(aio_write(&write) == 0 && host::finish(write) == 8);
   CHECK(aio_write(&write) == 0 && host::finish(write) == -1 && errno == EAGAIN);
+  // It has no room, but refuses too few bytes at once.
+  CHECK(::fcntl(counter, F_SETFL, 0) == 0);
+  write = host::request(counter, &most, sizeof(most) - 1);
+  CHECK(aio_write(&write) == 0 && host::finish(write) == -1 && errno == EINVAL);
 }
 HOST_CASE(appends_leave_the_position, "kinds of files") {
   std::vector<char> text(4U << 20, 'p');

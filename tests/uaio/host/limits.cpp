@@ -1,11 +1,9 @@
 // The limit of file sizes (RLIMIT_FSIZE): a write beyond it is an error of the request, and no
 // signal, however the limit has changed.
 #include <dlfcn.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -77,9 +75,7 @@ void trap_changes_of_the_limit() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
-  const sock_fprog program{sizeof filter / sizeof *filter, filter};
-  CHECK(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  CHECK(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
+  CHECK(host::install(filter) == 0);
 }
 
 }  // namespace

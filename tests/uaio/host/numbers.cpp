@@ -301,3 +301,56 @@ HOST_CASE(reused_number_of_direct_writes, "descriptors") {
   become(::open("/proc/self/exe", O_RDONLY));
   CHECK(write() == -1 && errno == EBADF);
 }
+
+// A file is open twice. The flags of one open file do not act on requests of the other.
+HOST_CASE(flags_of_another_open_file_do_not_act, "descriptors") {
+  constexpr std::size_t size = 4U << 20;
+  constexpr off_t far = 16U << 20;
+  std::vector<char> bytes(size, 'f');
+  for (const bool early : {true, false}) {
+    for (int i = 0; i < host::rounds() / 10; ++i) {
+      const int one = host::temporary(O_DSYNC);
+      const int other = ::open(("/proc/self/fd/" + std::to_string(one)).c_str(), O_RDWR | O_DSYNC);
+      CHECK(other >= 0);
+      aiocb first = host::request(one, bytes.data(), size);
+      aiocb second = host::request(other, bytes.data(), size, far);
+      CHECK(aio_write(&first) == 0);
+      if (early) CHECK(::fcntl(one, F_SETFL, O_APPEND) == 0);
+      CHECK(aio_write(&second) == 0);
+      if (!early) CHECK(::fcntl(one, F_SETFL, O_APPEND) == 0);
+      CHECK(host::finish(first) == size && host::finish(second) == size);
+      char byte = 0;
+      CHECK(::pread(other, &byte, 1, far) == 1 && byte == 'f');
+      ::close(one);
+      ::close(other);
+    }
+  }
+}
+
+// A list of appends, one of which can be made only in part, is appended once.
+HOST_CASE(list_of_appends_that_is_cut_is_made_once, "answers") {
+  constexpr std::size_t size = 4'096;
+  const int file = host::temporary();
+  std::vector<char> bytes(size, 'l');
+  aiocb alone = host::request(file, bytes.data(), size);
+  for (int i = 0; i < 3; ++i) CHECK(aio_write(&alone) == 0 && host::finish(alone) == size);
+  CHECK(::ftruncate(file, 0) == 0 && ::fcntl(file, F_SETFL, O_APPEND) == 0);
+  void* const memory =
+      ::mmap(nullptr, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(memory != MAP_FAILED);
+  auto* const end = static_cast<char*>(memory) + size;
+  CHECK(::munmap(end, size) == 0);
+  aiocb blocks[] = {host::request(file, bytes.data(), size),
+                    host::request(file, end - size / 2, size, size),
+                    host::request(file, bytes.data(), size, off_t{2 * size})};
+  aiocb* list[3];
+  for (int i = 0; i < 3; ++i) {
+    blocks[i].aio_lio_opcode = LIO_WRITE;
+    list[i] = &blocks[i];
+  }
+  CHECK(lio_listio(LIO_WAIT, list, 3, nullptr) == 0);
+  CHECK(aio_return(list[0]) == size && aio_return(list[1]) == size / 2);
+  CHECK(aio_return(list[2]) == size);
+  struct stat status{};
+  CHECK(::fstat(file, &status) == 0 && status.st_size == size * 5 / 2);
+}

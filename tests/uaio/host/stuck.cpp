@@ -68,6 +68,36 @@ HOST_CASE(reads_of_nothing_hold_up_no_other, "kinds of files") {
   thread.join();
   CHECK(host::finish(reads[1]) == 0);
 }
+// Without a character to wait for, a read waits for the terminal's other reader all the same, and a
+// write of nothing for its other writer.
+HOST_CASE(terminals_that_others_use_hold_up_no_other, "kinds of files") {
+  host::end_in_time();
+  others_are_served();
+  static char byte = 0;
+  static aiocb requests[2];
+  static int terminals[2];
+  terminals[0] = open_raw_terminal(5, 0)[1];
+  terminals[1] = open_raw_terminal(5, 0)[1];
+  static std::atomic<pid_t> users[2];
+  for (int i = 0; i < 2; ++i) {
+    std::thread{[i] {
+      std::vector<char> text(64U << 10);
+      users[i] = ::gettid();
+      static_cast<void>(i == 0 ? ::read(terminals[i], text.data(), text.size())
+                               : ::write(terminals[i], text.data(), text.size()));
+    }}.detach();
+    host::until([i] { return users[i] != 0 && host::sleeps(users[i]); });
+    requests[i] = host::request(terminals[i], &byte, i == 0 ? 1 : 0);
+  }
+  termios modes{};
+  CHECK(::tcgetattr(terminals[0], &modes) == 0);
+  modes.c_cc[VMIN] = 0;
+  CHECK(::tcsetattr(terminals[0], TCSANOW, &modes) == 0);
+  CHECK(aio_read(&requests[0]) == 0);
+  others_are_served();
+  CHECK(aio_write(&requests[1]) == 0);
+  others_are_served();
+}
 // It is readable with the first character, and the call would wait for the others. The end of a
 // ring that the library tried may interrupt the first such call, so there are two.
 HOST_CASE(terminal_that_waits_for_more_holds_up_no_other, "kinds of files") {

@@ -2,12 +2,10 @@
 // results of calls with wrong arguments.
 #include <dlfcn.h>
 #include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -38,9 +36,7 @@ void refuse(std::initializer_list<unsigned> calls, unsigned error, unsigned flag
     filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error));
   }
   filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
-  const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
-  CHECK(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  CHECK(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) == 0);
+  CHECK(host::install(filter, flags) == 0);
 }
 
 /// From here on a wait for more than one completion of native AIO ends the process.
@@ -54,9 +50,7 @@ void refuse_to_wait_for_several() {
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
-  const sock_fprog program{sizeof filter / sizeof *filter, filter};
-  CHECK(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  CHECK(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0);
+  CHECK(host::install(filter) == 0);
 }
 
 /// Everything works: cached, not cached, direct, streams, syncs, lists.
@@ -110,6 +104,36 @@ int descriptors_of(int file) {
 
 }  // namespace
 
+// Before Linux 6.10 the kernel is asked in another way which numbers are duplicates.
+HOST_CASE(without_the_query_of_duplicates, "filters") {
+  constexpr unsigned query = 1'024 + 3;  // F_DUPFD_QUERY
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[1])),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, query, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  CHECK(host::install(filter) == 0);
+  for (int i = 0; i < 60; ++i) CHECK(::open("/dev/null", O_RDWR) >= 0);
+  for (int i = 0; i < host::rounds(); ++i) {
+    Pipe pipe;
+    const int numbers[] = {pipe.out(), ::dup(pipe.out())};
+    std::string sent;
+    char got[20];
+    aiocb reads[20];
+    for (int k = 0; k < 20; ++k) {
+      reads[k] = host::request(numbers[k % 2], &got[k], 1);
+      CHECK(aio_read(&reads[k]) == 0);
+      sent += static_cast<char>('a' + k);
+    }
+    CHECK(::write(pipe.in(), sent.data(), sent.size()) == 20);
+    for (aiocb& each : reads) CHECK(host::finish(each) == 1);
+    CHECK(std::memcmp(got, sent.data(), sent.size()) == 0);
+    for (const int each : {numbers[1], pipe.in(), pipe.out()}) ::close(each);
+  }
+}
 HOST_CASE(without_preadv2, "filters") { works_without({SYS_preadv2, SYS_pwritev2}); }
 HOST_CASE(without_rings, "filters") {
   works_without({SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register});
