@@ -1,4 +1,5 @@
 // Attachments of C programs. They belong to a thread, because C has no object to keep them in.
+#include <cerrno>
 #include <memory>
 #include <utility>
 
@@ -44,9 +45,9 @@ int baton_attach(baton_proactor* proactor) {
   const Inside inside;
   if (find(proactor) != nullptr) return 0;
   try {
+    if (!detach_at_thread_end()) return ENOMEM;
     auto one = std::unique_ptr<Attached>(
         new Attached{proactor, baton::Attachment{proactor->proactor}, nullptr});
-    detach_at_thread_end();
     if (one->attachment.has_lane()) find(proactor) = one.release();
     return 0;
   } catch (...) {

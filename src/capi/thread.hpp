@@ -20,7 +20,8 @@ BATON_OF_THREAD volatile int inside_depth;
 #undef BATON_OF_THREAD
 
 /// From now on the end of the thread calls detach_all(). Functions of atexit() may run after that.
-void detach_at_thread_end() noexcept;
+/// False: there is no memory.
+[[nodiscard]] bool detach_at_thread_end() noexcept;
 /// In attach.cpp. The list is empty then.
 void detach_all() noexcept;
 
