@@ -170,7 +170,9 @@ class Opener {
     };
     options.handle_memory_context = core_;
     options.explain = [this, index](std::string_view line) { note(index, std::string{line}); };
-    auto engine = candidate.factory(options);
+    auto engine = candidate.name == "chaos" && processor.inner == "auto"
+                      ? open_around_any(candidate, options)
+                      : candidate.factory(options);
     if (engine && (*engine)->info().leader_rule == LeaderRule::steady &&
         !options.one_thread_waits) {
       return unexpected{Failure{make_error_code(errc::bad_configuration),
@@ -206,6 +208,27 @@ class Opener {
       return watched;
     }
     return engine;
+  }
+
+  /// engine=chaos with inner=auto: around the first engine that the policy allows and that does
+  /// everything.
+  Result<std::unique_ptr<Engine>, Failure> open_around_any(
+      const RegistryEntry<EngineFactory>& chaos, const EngineOptions& given) {
+    ProcessorConfig processor = *given.config;
+    EngineOptions options = given;
+    options.config = &processor;
+    Failure why{make_error_code(errc::engine_unavailable), "there is no engine to wrap"};
+    for (const auto& inner : config::candidates(config_, {}, engines::builtin().size())) {
+      if (inner.name == chaos.name) continue;
+      processor.inner = inner.name;
+      auto engine =
+          config::forbids(config_, inner.name) ? forbidden(inner.name) : chaos.factory(options);
+      if (engine) engine = covering(std::move(*engine), processor);
+      if (engine) return engine;
+      if (why.reason_code == ReasonCode::unspecified) why = engine.error();
+    }
+    // Not ReasonCode::forbidden: chaos itself is not.
+    return unexpected{Failure{why.code, "inner=auto: " + why.reason, ReasonCode::unsuitable}};
   }
 
   /// Whether one thread waits, and in this engine alone: a merged wait cannot see the completions

@@ -56,7 +56,7 @@ class BATON_EXPORT File : public IoObject {
 
   /// Errors: the system's; EISDIR for a folder; EINVAL for anything else that is neither a regular
   /// file nor a block device (a FIFO or a terminal goes to Pipe), and for a path with a zero byte
-  /// in it; Proactor::adopt's.
+  /// in it; Proactor::adopt's, for which nothing is created or truncated.
   static Result<File> open(Proactor& proactor, const std::string& path, FileFlags flags,
                            FileOptions options = {}) noexcept;
   /// From a descriptor (see Proactor::adopt). Refuses what open() refuses: a FIFO, a socket or a

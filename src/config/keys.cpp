@@ -203,14 +203,13 @@ const char* word_of(const Word<Value> (&words)[Count], Value value) noexcept {
 
 // -- lists ------------------------------------------------------------------------------
 
-/// Items between blanks, commas and plus signs: in the BATON variable commas separate the settings.
+/// Items between separators.
 std::vector<std::string_view> items(std::string_view text) {
-  constexpr std::string_view separators = " \t\r\n,+";
   std::vector<std::string_view> all;
   while (!text.empty()) {
-    const std::size_t begin = text.find_first_not_of(separators);
+    const std::size_t begin = text.find_first_not_of(list_separators);
     if (begin == std::string_view::npos) break;
-    const std::size_t end = text.find_first_of(separators, begin);
+    const std::size_t end = text.find_first_of(list_separators, begin);
     all.push_back(text.substr(begin, end == std::string_view::npos ? end : end - begin));
     text = end == std::string_view::npos ? std::string_view{} : text.substr(end);
   }

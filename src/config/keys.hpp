@@ -23,6 +23,9 @@ struct Problem {
 // The policy's keys, which have variables of their own: BATON_REQUIRE, BATON_PREFER, BATON_FORBID.
 inline constexpr std::string_view policy_keys[] = {"require", "prefer", "forbid"};
 
+/// Between the entries of a list: in the BATON variable commas separate the settings.
+inline constexpr std::string_view list_separators = " \t\r\n,+";
+
 template <class Target>
 struct Key {
   std::string_view name;

@@ -68,6 +68,20 @@ Entries candidates(const Config& config, const EngineWish& wish, std::size_t bui
 }
 
 Result<void, Failure> check_policy(const Config& config, std::string_view place) {
+  // The text forms split a list at these. A name of the program's own that holds one would name no
+  // engine, and a forbidden engine would be used.
+  for (const auto& [key, names] : {std::pair{"require", &config.require},
+                                   {"prefer", &config.prefer},
+                                   {"forbid", &config.forbid}}) {
+    for (const std::string& name : *names) {
+      if (!name.empty() && name.find_first_of(list_separators) == std::string::npos) continue;
+      return unexpected{failure(place, key, name,
+                                {errc::unknown_name,
+                                 "is not the name of an engine; give each one "
+                                 "as an entry of its own",
+                                 ReasonCode::unknown_name})};
+    }
+  }
   for (const std::string& name : config.require) {
     if (!forbids(config, name)) continue;
     return unexpected{Failure{make_error_code(errc::bad_configuration),

@@ -153,13 +153,24 @@ std::error_code look_at_file(const os::System& system, NativeHandle native, Hand
 
 }  // namespace
 
+std::error_code Proactor::Core::refuses_handles(Home home) const noexcept {
+  if (forked()) return errc::after_fork;
+  if (refuses_everything()) return errc::stopped;
+  if (home.processor != Home::any_processor && home.processor >= config.processors.size()) {
+    return errc::bad_configuration;
+  }
+  return {};
+}
+
+std::error_code Proactor::Core::refuses_one_more(Home home) const noexcept {
+  if (const std::error_code error = refuses_handles(home)) return error;
+  if (ledger_.handles.count() >= ledger_.handles.most()) return errc::no_free_handles;
+  return {};
+}
+
 Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Ownership ownership,
                                       Home home) noexcept {
-  if (forked()) return unexpected{make_error_code(errc::after_fork)};
-  if (refuses_everything()) return unexpected{make_error_code(errc::stopped)};
-  if (home.processor != Home::any_processor && home.processor >= config.processors.size()) {
-    return unexpected{make_error_code(errc::bad_configuration)};
-  }
+  if (const std::error_code error = refuses_handles(home)) return unexpected{error};
   const int flags = system_.fcntl(native, F_GETFL, 0);
   if (flags < 0) return unexpected{std::error_code{errno, std::system_category()}};  // EBADF
   OpenFacts facts{.readable = (flags & O_ACCMODE) != O_WRONLY,
@@ -250,7 +261,10 @@ std::error_code Proactor::Core::close(Handle& handle, Operation& operation) noex
   LaneLoop& loop = *loops_[Access::lane(handle)];
   if (!loop.mine()) return taken_or_stopped(loop.mail(operation), operation);
   loop.begin_call();
-  if (ledger_.begin_close(loop.lane(), handle, &operation)) return {};
+  if (ledger_.begin_close(loop.lane(), handle, &operation)) {
+    loop.run_closures();
+    return {};
+  }
   Access::deactivate(operation);  // a close was in the mail
   return errc::handle_closed;
 }
@@ -271,6 +285,7 @@ void Proactor::Core::close_detached(Handle& handle) noexcept {
   if (loop.mine()) {
     loop.begin_call();
     ledger_.begin_close(loop.lane(), handle, nullptr);
+    loop.run_closures();
   } else {
     loop.ask(handle, {handle.generation(), LaneRequests::close_detached});
   }

@@ -75,6 +75,9 @@ class Proactor::Core final : public HandlerRunner {
 
   Result<Handle*> adopt(NativeHandle native, HandleKind kind, Ownership ownership,
                         Home home) noexcept;
+  /// Why adopt() would refuse any descriptor now, for a caller whose descriptor leaves traces when
+  /// it is made: a file.
+  [[nodiscard]] std::error_code refuses_one_more(Home home) const noexcept;
   std::error_code close(Handle& handle, Operation& operation) noexcept;
   void close_detached(Handle& handle) noexcept;
 
@@ -113,6 +116,7 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] Ledger& ledger() noexcept { return ledger_; }
 
  private:
+  [[nodiscard]] std::error_code refuses_handles(Home home) const noexcept;
   [[nodiscard]] const Engine* foreign_loops_engine() const noexcept;
   void requeue(Lane& lane, Operation& operation) noexcept override;
   void brought_back(Operation& operation) noexcept override;

@@ -98,6 +98,7 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
         lead(me, Deadline::immediately());
         continue;  // what it has brought may end a drain, or leave handles to close
       }
+      lane_.last_batch = 0;  // it says nothing about what starts from here on
     }
     if (me.helps && helped_enough(me)) me.helps = false;
     // If a leader is in a handler and no thread watches it, watching comes before helping (rule 4).

@@ -36,7 +36,10 @@ class HandleTable {
     return count_.load(std::memory_order_relaxed);
   }
 
-  /// The same, for engines (EngineOptions::handles).
+  /// The largest number of handles, without the places for accepted ones.
+  [[nodiscard]] std::uint32_t most() const noexcept { return most_; }
+
+  /// The number of handles that are open or closing, for engines (EngineOptions::handles).
   [[nodiscard]] const std::atomic<std::uint32_t>& counter() const noexcept { return count_; }
 
   /// Gets memory for more accepted connections. False: there is none but for those that are

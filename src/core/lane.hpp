@@ -226,8 +226,10 @@ struct Lane {
   /// operations (read, write, read ...); polling in between would report descriptors whose next
   /// operation has not started yet.
   [[nodiscard]] std::size_t handlers_before_look() const noexcept {
-    return std::max(limits::handlers_per_look, 4 * last_batch);
+    return std::max(limits::handlers_per_look, handlers_for_one * last_batch);
   }
+  /// An operation of the batch has no handler: it must not put the next look off.
+  void one_without_handler() noexcept { unlooked += handlers_for_one; }
   [[nodiscard]] bool look_is_due() const noexcept { return unlooked >= handlers_before_look(); }
   /// At least one: other threads may have run some since this one asked whether a look is due.
   [[nodiscard]] std::size_t handlers_to_look() const noexcept {
@@ -252,6 +254,9 @@ struct Lane {
     counters.note_wait(brought);
   }
 
+  /// Handlers that may run before the next look, for each operation of the last batch.
+  static constexpr std::size_t handlers_for_one = 4;
+
   const std::error_code success{};  // made once: each is a call into the C++ library
   std::uint16_t index = 0;
   Starter* starter = nullptr;
@@ -264,6 +269,7 @@ struct Lane {
   LaneCounters counters;
   OperationQueue behind;       // complete, each behind an earlier one of its order
   Handle* closable = nullptr;  // closing handles with nothing pending; linked by Handle::next_
+  std::uint32_t closes = 0;    // that engines have (Ledger::submit_close)
 
   // per_thread mode only, for other threads:
   Mailbox mailbox;                       // to start, or posted

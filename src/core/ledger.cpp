@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/probes.hpp"
+#include "os/handles_bound.hpp"
 
 namespace baton {
 
@@ -241,6 +242,8 @@ void Ledger::take_back(Lane& lane, Operation& operation) noexcept {
 
 void Ledger::take_back_one(Lane& lane, Operation& operation) noexcept {
   if (operation.kind() == OperationKind::close && operation.handle() != nullptr) {
+    --lane.closes;
+    if (operation.has(Operation::internal)) lane.one_without_handler();
     closed(lane, *operation.handle(), operation.error_value());
     return;
   }
@@ -545,8 +548,14 @@ Processor* Ledger::closer(const Lane& lane, const Handle& handle) const noexcept
   return nullptr;
 }
 
+bool Ledger::may_wait_for_closes(const Lane& lane) const noexcept {
+  const std::uint32_t places = os::handles_bound_now(system_, handles.most());
+  const std::uint32_t taken = handles.count();
+  return taken < places && lane.closes < places - taken;
+}
+
 bool Ledger::submit_close(Lane& lane, Handle& handle) noexcept {
-  if (!handle.owned() || !handle.close_may_block()) return false;
+  if (!handle.owned() || !handle.close_may_block() || !may_wait_for_closes(lane)) return false;
   Processor* const processor = closer(lane, handle);
   if (processor == nullptr || !may_call(*processor)) return false;
   Operation* operation = Access::closing(handle);
@@ -567,6 +576,7 @@ bool Ledger::submit_close(Lane& lane, Handle& handle) noexcept {
   BATON_PROBE2(operation_submit, operation, processor->index);
   const Submission answer = processor->engine->submit(*operation, nullptr);
   if (answer == Submission::pending) {
+    ++lane.closes;
     if (processor->info.start_from_any_thread) processor->engine->flush();
     return true;
   }

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "core/core.hpp"
 #include "io/native.hpp"
 #include "os/system.hpp"
 
@@ -50,6 +51,8 @@ Result<File> File::open(Proactor& proactor, const std::string& path, FileFlags f
       path.find('\0') != std::string::npos) {  // the system would open the shorter name
     return unexpected{std::make_error_code(std::errc::invalid_argument)};
   }
+  // First: an open makes a file and truncates it, and must do neither if the proactor refuses it.
+  if (const auto error = proactor.core().refuses_one_more(options.home)) return unexpected{error};
   // O_NONBLOCK: the open of a FIFO must not wait for its other end. For a file it means that the
   // open does not wait for a lease of another process (EAGAIN), so try again without it, once: a
   // file system may have EAGAIN as its own answer. If it stayed, some file systems would misbehave.

@@ -1,4 +1,5 @@
-// The number of handles to make room for: the configured one, or the system's limit.
+// The number of handles to make room for: the configured one, or the system's limit. And the number
+// that may be open now.
 #pragma once
 
 #include <sys/resource.h>
@@ -20,6 +21,13 @@ inline std::uint32_t handles_bound(const System& system, std::uint32_t configure
   }
   // The hard limit, because programs may raise the soft limit after they have opened a proactor.
   return static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_max, limits::handles_max));
+}
+
+/// `bound`, or the soft limit if that is less: programs may lower and raise it at any time.
+inline std::uint32_t handles_bound_now(const System& system, std::uint32_t bound) noexcept {
+  rlimit limit{};
+  if (system.getrlimit(RLIMIT_NOFILE, &limit) != 0) return bound;
+  return static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_cur, bound));
 }
 
 }  // namespace baton::os

@@ -94,6 +94,8 @@ Node* Kernel::make(NodeKind kind) noexcept {
   node->link = Link::none;
   node->nonblocking = false;
   node->append = false;
+  node->reuse_port = false;
+  node->access = O_RDWR;
   node->fd = -1;
   node->error = 0;
   ++node->generation;
@@ -139,6 +141,8 @@ int Kernel::pipe(int fds[2]) noexcept {
   Channel* channel = make_channel(writer, reader);
   reader->in = channel;
   writer->out = channel;
+  reader->access = O_RDONLY;
+  writer->access = O_WRONLY;
   reader->link = writer->link = Link::up;
   fds[0] = install(*reader);
   if (fds[0] < 0) {
@@ -166,6 +170,8 @@ int Kernel::pair(int fds[2]) noexcept {
 }
 
 int Kernel::open(const char* path, int flags) noexcept {
+  // First: an open that finds no number neither makes a file nor truncates one.
+  if (open_ >= faults_.descriptors_max) return -EMFILE;
   if (std::strcmp(path, "/dev/null") == 0) return install(*make(NodeKind::null));
   FileBody* body = nullptr;
   for (const auto& each : files_) {
@@ -187,6 +193,7 @@ int Kernel::open(const char* path, int flags) noexcept {
   Node* node = make(NodeKind::file);
   node->file = body;
   node->append = (flags & O_APPEND) != 0;
+  node->access = flags & O_ACCMODE;
   return install(*node);
 }
 
@@ -387,17 +394,33 @@ void Node::fire(std::uint32_t what) noexcept {
 // -- connecting -----------------------------------------------------------------------------------
 
 int Kernel::bind(Node& node, std::uint16_t port) noexcept {
-  if (port == 0) port = ++next_port_;
-  for (const Node* other : bound_) {
-    if (other->port == port && other->kind == node.kind) return -EADDRINUSE;
-  }
+  if (port == 0) port = free_port(node);
+  if (is_taken(node, port)) return -EADDRINUSE;
   node.port = port;
   if (node.kind == NodeKind::datagram) bound_.push_back(&node);
   return 0;
 }
 
+// Of the stream sockets, only those that listen hold their port.
+bool Kernel::is_taken(const Node& node, std::uint16_t port) const noexcept {
+  const bool datagrams = node.kind == NodeKind::datagram;
+  return std::any_of(bound_.begin(), bound_.end(), [&](const Node* other) {
+    return other->port == port && (other->kind == NodeKind::datagram) == datagrams &&
+           !(other->reuse_port && node.reuse_port);
+  });
+}
+
+std::uint16_t Kernel::free_port(const Node& node) noexcept {
+  do {
+    ++next_port_;
+  } while (next_port_ == 0 || is_taken(node, next_port_));
+  return next_port_;
+}
+
 int Kernel::listen(Node& node, int backlog) noexcept {
-  if (node.port == 0) node.port = ++next_port_;
+  if (node.kind == NodeKind::listener) return 0;
+  if (node.port == 0) node.port = free_port(node);
+  if (is_taken(node, node.port)) return -EADDRINUSE;
   node.kind = NodeKind::listener;
   node.backlog_max = std::min(static_cast<std::uint32_t>(std::max(backlog, 1)), faults_.backlog);
   bound_.push_back(&node);
@@ -438,11 +461,19 @@ int Kernel::connect(Node& node, std::uint16_t port) noexcept {
   return -EINPROGRESS;
 }
 
-void Kernel::shake_hands(Node& client) noexcept {
-  Node* listener = nullptr;
+Node* Kernel::listener_of(std::uint16_t port) noexcept {
+  Node* found = nullptr;
+  std::uint32_t several = 0;
   for (Node* each : bound_) {
-    if (each->kind == NodeKind::listener && each->port == client.peer_port) listener = each;
+    if (each->kind != NodeKind::listener || each->port != port) continue;
+    // Each of those that share the port with the same chance.
+    if (++several == 1 || random.below(several) == 0) found = each;
   }
+  return found;
+}
+
+void Kernel::shake_hands(Node& client) noexcept {
+  Node* const listener = listener_of(client.peer_port);
   if (listener == nullptr) return answer(client, ECONNREFUSED);
   if (listener->backlog.size() >= listener->backlog_max) {
     // The client tries again, for a while.
@@ -679,6 +710,7 @@ std::int64_t Kernel::read_at(Node& node, std::span<const iovec> pieces,
                              std::uint64_t offset) noexcept {
   if (node.kind == NodeKind::null) return 0;
   if (node.kind != NodeKind::file) return -EINVAL;
+  if (node.access == O_WRONLY) return -EBADF;
   if (draw_failure(faults_.disk_error, EIO)) return -EIO;
   const std::vector<std::byte>& bytes = node.file->bytes;
   if (offset >= bytes.size()) return 0;
@@ -693,6 +725,7 @@ std::int64_t Kernel::write_at(Node& node, std::span<const iovec> pieces,
                               std::uint64_t offset) noexcept {
   if (node.kind == NodeKind::null) return static_cast<std::int64_t>(total(pieces));
   if (node.kind != NodeKind::file) return -EINVAL;
+  if (node.access == O_RDONLY) return -EBADF;
   if (draw_failure(faults_.disk_error, EIO)) return -EIO;
   std::vector<std::byte>& bytes = node.file->bytes;
   if (node.append) offset = bytes.size();

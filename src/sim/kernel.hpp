@@ -142,6 +142,8 @@ class Node final : public Target {
   Link link = Link::none;
   bool nonblocking = true;
   bool append = false;
+  bool reuse_port = false;  // SO_REUSEPORT
+  int access = 0;           // O_RDONLY, O_WRONLY or O_RDWR
   int fd = -1;
   int error = 0;  // SO_ERROR
   std::uint32_t generation = 0;
@@ -202,6 +204,7 @@ class Kernel {
   // -- sockets ------------------------------------------------------------------------------------
 
   int bind(Node& node, std::uint16_t port) noexcept;
+  /// One that shares its port with others gets a part of the connections.
   int listen(Node& node, int backlog) noexcept;
   /// 0, -EINPROGRESS, or the negative errno of the failure.
   int connect(Node& node, std::uint16_t port) noexcept;
@@ -262,6 +265,9 @@ class Kernel {
   void arrive(Node& reader) noexcept;
   void shake_hands(Node& client) noexcept;
   void answer(Node& client, int error) noexcept;
+  [[nodiscard]] bool is_taken(const Node& node, std::uint16_t port) const noexcept;
+  [[nodiscard]] std::uint16_t free_port(const Node& node) noexcept;
+  [[nodiscard]] Node* listener_of(std::uint16_t port) noexcept;
   void deliver(Node& node) noexcept;
   void draw_reset(Node& node) noexcept;
   void drop(std::span<const std::byte> datagram, Drop why) noexcept;

@@ -294,7 +294,7 @@ os::System make_table() noexcept {
     Node* node = kernel().find(fd);
     if (node == nullptr) return answer(-EBADF);
     if (command == F_GETFL) {
-      return O_RDWR | (node->nonblocking ? O_NONBLOCK : 0) | (node->append ? O_APPEND : 0);
+      return node->access | (node->nonblocking ? O_NONBLOCK : 0) | (node->append ? O_APPEND : 0);
     }
     if (command == F_SETFL) node->nonblocking = (argument & O_NONBLOCK) != 0;
     return 0;
@@ -453,9 +453,16 @@ os::System make_table() noexcept {
     std::memcpy(value, &number, std::min<std::size_t>(*size, sizeof(number)));
     return 0;
   };
-  table.setsockopt = [](int fd, int, int, const void*, socklen_t) {
+  table.setsockopt = [](int fd, int level, int name, const void* value, socklen_t size) {
     scheduler().point();
-    return answer(kernel().find(fd) != nullptr ? 0 : -EBADF);
+    Node* node = kernel().find(fd);
+    if (node == nullptr) return answer(-EBADF);
+    if (level == SOL_SOCKET && name == SO_REUSEPORT) {
+      int on = 0;
+      std::memcpy(&on, value, std::min<std::size_t>(size, sizeof(on)));
+      node->reuse_port = on != 0;
+    }
+    return answer(0);
   };
   table.getsockname = [](int fd, sockaddr* address, socklen_t* size) {
     scheduler().point();

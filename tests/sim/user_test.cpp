@@ -128,6 +128,69 @@ TEST_P(UserSimulation, with_faults_answers_are_right_and_some_are_missing) {
   EXPECT_LT(complete, 100);
 }
 
+// What the real system refuses must not pass here: a mistake in the program would be found in the
+// field.
+TEST_P(UserSimulation, a_file_is_read_or_written_only_as_it_was_opened) {
+  const auto result = simulate({.seeds = 20}, [](Simulation& here) {
+    Proactor proactor{here.config(GetParam())};
+    std::array<char, 3> buffer{'a', 'b', 'c'};
+    for (const FileFlags flags : {FileFlags::read, FileFlags::write}) {
+      auto file = File::open(proactor, "/file", flags | FileFlags::create);
+      if (!file) continue;  // no descriptor
+      Operation operation;
+      here.check(!(flags == FileFlags::read ? file->write_all_at(operation, 0, ConstBuffer{buffer})
+                                            : file->read_at(operation, 0, MutableBuffer{buffer})),
+                 "it is started");
+      while (operation.is_pending()) proactor.run_one();
+      here.check(operation.error() == std::errc::bad_file_descriptor, "it fails");
+    }
+  });
+  EXPECT_TRUE(result.ok()) << result.report;
+}
+
+TEST_P(UserSimulation, a_refused_open_leaves_the_file_as_it_is) {
+  const auto result = simulate({.seeds = 20, .faults = false}, [](Simulation& here) {
+    Proactor proactor{here.config(GetParam())};
+    auto file = File::open(proactor, "/file", FileFlags::write | FileFlags::create);
+    here.check(file.has_value(), "the first is opened");
+    Operation operation;
+    here.check(!file->write_all_at(operation, 0, ConstBuffer{std::string_view{"text"}}), "started");
+    while (operation.is_pending()) proactor.run_one();
+    std::vector<File> others;
+    while (auto other = File::open(proactor, "/other", FileFlags::write | FileFlags::create)) {
+      others.push_back(std::move(*other));
+    }
+    here.check(!File::open(proactor, "/file", FileFlags::write | FileFlags::truncate), "refused");
+    here.check(file->size().value() == operation.bytes(), "all bytes are there");
+  });
+  EXPECT_TRUE(result.ok()) << result.report;
+}
+
+TEST_P(UserSimulation, a_port_has_one_listener_or_several_that_share_it) {
+  std::array<int, 2> taken{};
+  const auto result = simulate({.seeds = 20, .faults = false}, [&](Simulation& here) {
+    Proactor proactor{here.config(GetParam())};
+    const ListenOptions shared{.reuse_port = true};
+    auto first = Acceptor::listen(proactor, Endpoint::loopback(0), shared);
+    here.check(first.has_value(), "the first listens");
+    Endpoint port = first->local_endpoint().value();
+    here.check(Acceptor::listen(proactor, port).error() == std::errc::address_in_use, "refused");
+    auto second = Acceptor::listen(proactor, port, shared);
+    here.check(second.has_value(), "it shares the port");
+    std::array<Operation, 2> accepts;
+    here.check(!first->accept(accepts[0]) && !second->accept(accepts[1]), "both accept");
+    Connector connector{proactor};
+    Operation connect;
+    here.check(!connector.connect(connect, port), "connecting");
+    while (accepts[0].is_pending() && accepts[1].is_pending()) proactor.run_one();
+    ++taken[accepts[0].is_pending() ? 1 : 0];
+    proactor.finish();
+  });
+  EXPECT_TRUE(result.ok()) << result.report;
+  EXPECT_GT(taken[0], 0);
+  EXPECT_GT(taken[1], 0);
+}
+
 TEST_P(UserSimulation, the_same_seeds_are_the_same_runs) {
   const auto run = [](std::uint64_t first) {
     return simulate({.first_seed = first, .seeds = 10},

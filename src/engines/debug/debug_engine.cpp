@@ -27,10 +27,16 @@ std::vector<DebugEngine*>& open_engines() {
 }
 
 void tell_of_destroyed(const void* object) noexcept {
-  const os::LockGuard lock{os::process_mutex, os::real_system()};
-  for (DebugEngine* engine : open_engines()) {
-    engine->destroyed(*static_cast<const Operation*>(object));
+  std::string which;
+  {
+    const os::LockGuard lock{os::process_mutex, os::real_system()};
+    for (const DebugEngine* engine : open_engines()) {
+      which += engine->describe_pending(*static_cast<const Operation*>(object));
+    }
   }
+  // Without the lock: the program's handler of SIGABRT may fork, and a fork waits for it.
+  if (which.empty()) return;
+  users_mistake("an operation was destroyed before it was complete", which);
 }
 
 }  // namespace
@@ -213,11 +219,10 @@ std::size_t DebugEngine::quarantined_bytes() const noexcept {
   return quarantined_bytes_;
 }
 
-void DebugEngine::destroyed(const Operation& operation) {
+std::string DebugEngine::describe_pending(const Operation& operation) const {
   const os::LockGuard lock{mutex_, system_};
   const auto found = inside_.find(&operation);
-  if (found == inside_.end()) return;
-  users_mistake("an operation was destroyed before it was complete", describe(*found->second));
+  return found != inside_.end() ? describe(*found->second) : std::string{};
 }
 
 }  // namespace baton::engines::debug

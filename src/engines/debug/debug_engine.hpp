@@ -33,8 +33,8 @@ class DebugEngine final : public WrappingEngine {
   bool unpin(OperationQueue& completed) noexcept override;
   void after_fork_in_child() noexcept override;
 
-  /// Ends the program with a report if the operation is inside.
-  void destroyed(const Operation& operation);
+  /// The lines of a report about an operation that is inside; empty if it is not.
+  [[nodiscard]] std::string describe_pending(const Operation& operation) const;
 
   /// The bytes in the quarantine, for tests of its bound.
   [[nodiscard]] std::size_t quarantined_bytes() const noexcept;

@@ -1,9 +1,12 @@
 // Rule 6: close as an operation (P-24). A descriptor number may be reused as soon as it is closed.
 #include <fcntl.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <thread>
 
 #include "operations.hpp"
+#include "os/system.hpp"
 
 namespace baton::conformance {
 namespace {
@@ -107,6 +110,89 @@ TEST_P(Close, detached_with_operations_pending) {
     run([&] { return proactor().statistics().handles == 0; });
     EXPECT_EQ(receive(pair.peer.get(), 1), "");
   }
+}
+
+class CloseOfFiles : public Close {
+ protected:
+  /// One after the other, in one handler: it finds none that is closed behind its back.
+  void open_and_close(int count) {
+    std::uint64_t most = 0;
+    std::error_code refused;
+    inside([&] {
+      for (int i = 0; i < count && !refused; ++i) {
+        Fd fd = temporary(O_RDWR);
+        const Result<Handle*> file = proactor().adopt(fd.get(), HandleKind::file);
+        if (!file) {
+          refused = file.error();
+          return;
+        }
+        static_cast<void>(fd.release());
+        most = std::max(most, proactor().statistics().handles);
+        proactor().close_detached(**file);
+      }
+    });
+    EXPECT_FALSE(refused) << refused.message();
+    EXPECT_LE(most, places);
+    run([&] { return proactor().statistics().handles == 0; });
+  }
+  static constexpr std::uint32_t places = 8;
+};
+BATON_CONFORMANCE_SUITE(CloseOfFiles);
+
+// Each close that an engine has yet to make, or that nobody has taken from it, holds a place.
+TEST_P(CloseOfFiles, leave_a_place_in_the_table) {
+  use([](Config& config) { config.handles_max = places; });
+  open_and_close(100);
+}
+
+// The soft limit may be far below the hard one, which bounds the table.
+TEST_P(CloseOfFiles, leave_a_descriptor) {
+  static const os::System system = [] {
+    os::System few = os::real_system();
+    few.getrlimit = [](int resource, ::rlimit* limit) {
+      const int answer = os::real_system().getrlimit(resource, limit);
+      if (resource == RLIMIT_NOFILE) limit->rlim_cur = places;
+      return answer;
+    };
+    return few;
+  }();
+  use([](Config& config) { config.system = &system; });
+  open_and_close(100);
+}
+
+// A wait that brings many closes of the library's own is no sign of many handlers to come: the next
+// look at the engine comes as soon as ever.
+TEST_P(CloseOfFiles, put_no_look_off) {
+  const auto open_ones = [this](int count) {
+    std::vector<Handle*> files;
+    for (int i = 0; i < count; ++i) {
+      Fd fd = temporary(O_RDWR);
+      files.push_back(adopt(fd, HandleKind::file));
+    }
+    return files;
+  };
+  // By any thread: a worker, the ring's, or this one where no engine closes.
+  const auto close_and_wait = [this](const std::vector<Handle*>& files) {
+    std::vector<int> numbers;
+    for (const Handle* file : files) numbers.push_back(file->native());
+    inside([&] {
+      for (Handle* file : files) proactor().close_detached(*file);
+    });
+    const Deadline limit = test::at_last();
+    for (const int number : numbers) {
+      while (is_open(number) && test::is_ahead(limit)) std::this_thread::yield();
+    }
+  };
+  constexpr int many = 300;
+  close_and_wait(open_ones(many));
+  run([&] { return proactor().statistics().handles == 0; });
+  close_and_wait(open_ones(1));
+  // A look comes after 128 handlers, and would come after four for each of the many.
+  for (int i = 0; i < many && proactor().statistics().handles != 0; ++i) inside([] {});
+  if (GetParam().mode == Mode::dedicated) {  // another thread brings it
+    run([&] { return proactor().statistics().handles == 0; });
+  }
+  EXPECT_EQ(proactor().statistics().handles, 0U);
 }
 
 // Another thread takes every number at once, for a socket with data in it: that data stays with it,

@@ -80,6 +80,25 @@ TEST(Chaos, AnEngineThatIsForbiddenIsNotTakenInside) {
       << opened.error().reason;
 }
 
+TEST(Chaos, ThePolicyHoldsForTheInnerEngineThatItFindsItself) {
+  Config config;
+  config.processors.push_back(calm("auto"));
+  config.forbid = {"emulated"};
+  const auto other = Proactor::open(config);
+  const std::string told = other ? (*other)->explain() : other.error().reason;
+  EXPECT_EQ(told.find("around engine=emulated"), std::string::npos) << told;
+  const bool has_ring = open(calm("io_uring")).has_value();
+  EXPECT_EQ(other.has_value(), has_ring) << told;
+  config.forbid.clear();
+  config.prefer = {"io_uring"};
+  const auto preferred = Proactor::open(config);
+  ASSERT_TRUE(preferred.has_value()) << preferred.error().reason;
+  const std::string first = has_ring ? "around engine=io_uring" : "around engine=emulated";
+  EXPECT_NE((*preferred)->explain().find(first), std::string::npos) << (*preferred)->explain();
+  config.forbid = {"emulated", "io_uring"};
+  EXPECT_EQ(Proactor::open(config).error().code, errc::engine_forbidden);
+}
+
 // -- running --------------------------------------------------------------------------------------
 
 class ChaosOver : public testing::TestWithParam<std::string> {

@@ -7,6 +7,7 @@
 
 #include "baton/proactor.hpp"
 #include "baton/registry.hpp"
+#include "config/keys.hpp"
 #include "config/policy.hpp"
 #include "engines/common/wrapping_engine.hpp"
 #include "engines/registry.hpp"
@@ -230,6 +231,21 @@ TEST(Policy, ForbiddenEnginesAreNotEvenProbed) {
   ASSERT_FALSE(nothing.has_value());
   EXPECT_EQ(nothing.error().code, errc::engine_forbidden);
   EXPECT_EQ(nothing.error().reason_code, ReasonCode::forbidden);
+}
+
+// In text they are two entries. In code, a name that no engine has would forbid none.
+TEST(Policy, AnEntryThatIsALineOfSeveralIsRefused) {
+  for (Names Config::* const list : {&Config::require, &Config::prefer, &Config::forbid}) {
+    for (const char* entry : {"io_uring,linux_aio", "io_uring+emulated", " io_uring", "io_uring\n",
+                              "io_uring linux_aio", ""}) {
+      Config config;
+      config.*list = {"posix_aio", entry};
+      const auto proactor = Proactor::open(config);
+      ASSERT_FALSE(proactor.has_value()) << '"' << entry << '"';
+      EXPECT_EQ(proactor.error().code, errc::unknown_name);
+      expect_words(proactor.error().reason, {config::quoted(entry), "an entry of its own"});
+    }
+  }
 }
 
 TEST(Policy, AnEngineForOtherWorkIsNotBlamedForForbiddenOnes) {

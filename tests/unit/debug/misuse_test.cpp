@@ -2,9 +2,11 @@
 // program ends with a report that names the operation and says what to do.
 #include <errno.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -233,6 +235,26 @@ Tells tells(std::vector<std::string> words) {
 TEST_P(DebugMode, DestroyingAPendingOperationIsCaught) {
   EXPECT_DEATH(plant(GetParam(), [](Operation& operation, char*) { operation.~Operation(); }),
                tells({"an operation was destroyed before it was complete"}));
+}
+
+// As crash reporters do. A fork waits for a lock that the report must not hold any more.
+TEST_P(DebugMode, AHandlerOfTheAbortMayFork) {
+  constexpr int forked = 7;
+  constexpr unsigned seconds_max = 60;
+  const auto fork_and_end = [](int) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(forked);
+    int status = 0;
+    const bool ended = child > 0 && ::waitpid(child, &status, 0) == child;
+    ::_exit(ended ? WEXITSTATUS(status) : 1);
+  };
+  EXPECT_EXIT(
+      {
+        ::signal(SIGABRT, fork_and_end);
+        ::alarm(seconds_max);
+        plant(GetParam(), [](Operation& operation, char*) { operation.~Operation(); });
+      },
+      testing::ExitedWithCode(forked), "an operation was destroyed before it was complete");
 }
 
 TEST_P(DebugMode, OverwritingAPendingOperationIsCaught) {

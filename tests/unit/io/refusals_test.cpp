@@ -196,6 +196,40 @@ TEST_F(Refusals, of_options_of_a_listener) {
   }
 }
 
+// An open makes the file, and truncates it. Refused, it does neither.
+TEST_F(Refusals, of_the_proactor_leave_a_file_as_it_is) {
+  const std::string name = "/tmp/baton_refused_" + std::to_string(::getpid());
+  const auto open = [](Proactor& proactor, const std::string& path, Home home = {}) {
+    const FileFlags flags = FileFlags::write | FileFlags::create | FileFlags::truncate;
+    return error_of(File::open(proactor, path, flags, {.home = home}));
+  };
+  std::FILE* const file = std::fopen(name.c_str(), "w");
+  ASSERT_NE(file, nullptr);
+  std::fputs("text", file);
+  std::fclose(file);
+  const auto expect_untouched = [&] {
+    EXPECT_EQ(std::filesystem::file_size(name), 4U);
+    EXPECT_FALSE(std::filesystem::exists(name + "_new"));
+  };
+  for (const char* end : {"", "_new"}) {
+    EXPECT_EQ(open(proactor_, name + end, {.processor = 7}), errc::bad_configuration);
+    Proactor full{config(1)};
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    ::close(ends[1]);
+    const auto pipe = Pipe::adopt(full, ends[0]);
+    ASSERT_TRUE(pipe.has_value()) << pipe.error().message();
+    EXPECT_EQ(open(full, name + end), errc::no_free_handles);
+    proactor_.stop();
+    EXPECT_EQ(open(proactor_, name + end), errc::stopped);
+    proactor_.restart();
+    expect_untouched();
+  }
+  EXPECT_FALSE(open(proactor_, name));
+  EXPECT_EQ(std::filesystem::file_size(name), 0U);
+  ::unlink(name.c_str());
+}
+
 TEST_F(Refusals, of_options_of_a_datagram_socket) {
   BindOptions options;
   options.reuse_address = options.reuse_port = true;

@@ -321,5 +321,19 @@ TEST(SimulatedCalls, find_no_descriptor_left) {
   });
 }
 
+TEST(SimulatedCalls, of_open_do_nothing_without_a_descriptor) {
+  Faults faults;
+  faults.descriptors_max = 1;
+  in_machine(faults, [](const os::System& s) {
+    const int file = s.open("/a", O_CREAT | O_RDWR, 0);
+    EXPECT_EQ(s.write(file, "abc", 3), 3);
+    EXPECT_EQ(answer_of(s.open("/a", O_TRUNC | O_RDWR, 0)), failed(EMFILE));
+    EXPECT_EQ(answer_of(s.open("/b", O_CREAT | O_RDWR, 0)), failed(EMFILE));
+    EXPECT_EQ(s.lseek(file, 0, SEEK_END), 3);
+    EXPECT_EQ(s.close(file), 0);
+    EXPECT_EQ(answer_of(s.open("/b", O_RDWR, 0)), failed(ENOENT));
+  });
+}
+
 }  // namespace
 }  // namespace baton::sim::test
