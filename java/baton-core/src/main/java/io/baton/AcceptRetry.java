@@ -27,18 +27,17 @@ final class AcceptRetry extends Timed {
 
   void backOff(Throwable error) {
     lane.demultiplexor.acceptBackOffs.increment();
-    if (last == transfer.operation && wait > 0) {
-      wait = Math.min(2 * wait, LONGEST);
-    } else {
-      wait = SHORTEST;
+    boolean again = last == transfer.operation && wait > 0;
+    wait = again ? Math.min(2 * wait, LONGEST) : SHORTEST;
+    last = transfer.operation;
+    deadline = System.nanoTime() + wait;
+    lane.timers.add(this);
+    if (!again) {
       LOG.log(
           System.Logger.Level.WARNING,
           "accept failed: {0}; it is tried again until it succeeds",
           error.getMessage());
     }
-    last = transfer.operation;
-    deadline = System.nanoTime() + wait;
-    lane.timers.add(this);
   }
 
   @Override

@@ -39,7 +39,9 @@ import java.util.function.Consumer;
 public final class AsynchChannel implements AutoCloseable {
   final ChannelCore core;
   private final Demultiplexor demultiplexor;
+  // Guarded by this.
   private CompletableFuture<Void> closed;
+  private boolean isClosed;
 
   /**
    * Takes over a socket, a listener or a datagram channel of {@code java.nio}.
@@ -627,12 +629,13 @@ public final class AsynchChannel implements AutoCloseable {
     if (buffer != null) {
       checkForEngine(buffer);
     }
-    long number = core.admission.claim();
     OpRead read = core.reads.cache.take(core.lane.isCurrent());
     if (read == null) {
       read = new OpRead(this);
       read.startedOutside = !core.lane.isCurrent();
     }
+    // Behind the memory: the channel cannot be closed before an operation that has a number ends.
+    long number = core.admission.claim();
     read.buffer = buffer;
     read.begin = buffer == null ? 0 : buffer.position();
     read.pooled = buffer == null;
@@ -653,15 +656,15 @@ public final class AsynchChannel implements AutoCloseable {
     need(!is(Endpoint.Kind.LISTENER), "write", "a stream, a datagram channel or a file");
     checkForEngine(buffer);
     long bytes = buffer.remaining();
+    OpWrite write = newWrite(OpWrite.What.BYTES);
     core.admission.claimBytes(bytes);
     long number;
     try {
       number = core.admission.claim();
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | OutOfMemoryError e) {
       core.admission.unclaimBytes(bytes);
       throw e;
     }
-    OpWrite write = newWrite(OpWrite.What.BYTES);
     write.buffer = buffer;
     write.block = block;
     write.address = address;
@@ -677,7 +680,7 @@ public final class AsynchChannel implements AutoCloseable {
     try {
       Check.readable(block.getBuffer(), "block");
       return startWrite(block.getBuffer(), block, null, -1, 0, future);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | OutOfMemoryError e) {
       block.takeBack();
       throw e;
     }
@@ -694,8 +697,8 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   private long startWithoutBuffer(OpWrite.What what, OperationFuture<?> future) {
-    long number = core.admission.claim();
     OpWrite write = newWrite(what);
+    long number = core.admission.claim();
     write.future = future;
     return core.start(write, number, 0);
   }
@@ -703,8 +706,8 @@ public final class AsynchChannel implements AutoCloseable {
   long startTimer(Duration delay, OperationFuture<?> future) {
     // Nanosecond 0 would mean that there is no deadline.
     long time = Math.max(1, Check.notNegative(delay, "delay"));
-    long number = core.admission.claim();
     OpTimeout timer = new OpTimeout(this, OpTimeout.Kind.TIMER);
+    long number = core.admission.claim();
     timer.future = future;
     return core.start(timer, number, time);
   }
@@ -721,8 +724,8 @@ public final class AsynchChannel implements AutoCloseable {
 
   long startAccept(OperationFuture<?> future) {
     need(is(Endpoint.Kind.LISTENER), "accept", "a listener");
-    long number = core.admission.claim();
     OpAccept accept = new OpAccept(this);
+    long number = core.admission.claim();
     accept.future = future;
     return core.start(accept, number, 0);
   }
@@ -730,8 +733,8 @@ public final class AsynchChannel implements AutoCloseable {
   long startConnect(SocketAddress remote, long timeout, OperationFuture<?> future) {
     Check.address(remote, "remote");
     need(is(Endpoint.Kind.STREAM), "connect", "a stream");
-    long number = core.admission.claim();
     OpConnect connect = new OpConnect(this);
+    long number = core.admission.claim();
     connect.address = remote;
     connect.future = future;
     return core.start(connect, number, timeout);
@@ -741,14 +744,29 @@ public final class AsynchChannel implements AutoCloseable {
   synchronized CompletableFuture<Void> closedFuture() {
     if (closed == null) {
       closed = new CompletableFuture<>();
+      if (isClosed) {
+        closed.complete(null);
+      }
     }
+    return closed;
+  }
+
+  /** The future that a program has asked for, or null. */
+  private synchronized CompletableFuture<Void> markClosed() {
+    isClosed = true;
     return closed;
   }
 
   /** The last handler has returned. */
   void closed() {
-    closedFuture().complete(null);
-    demultiplexor.channelClosed();
+    CompletableFuture<Void> asked = markClosed();
+    try {
+      if (asked != null) {
+        asked.complete(null);
+      }
+    } finally {
+      demultiplexor.channelClosed();
+    }
   }
 
   private void setIdle(Side<?> side, OpTimeout.Kind kind, long time) {

@@ -32,7 +32,7 @@ final class ChannelCore {
   final Side<OpWrite> writes = new Side<>(this);
 
   // Positional file operations and timers: no order among them.
-  private final TaskQueue<Operation> alone = new TaskQueue<>();
+  private final OperationTable alone = new OperationTable();
 
   // Operations that were begun. Numbers have no gaps, so all before number n were begun if n - 1
   // were
@@ -45,7 +45,9 @@ final class ChannelCore {
   private Throwable connectFailure;
 
   private boolean outputEnded;
-  private AcceptRetry acceptRetry;
+  private final AcceptRetry acceptRetry;
+  // Made before it is needed, as the retry: there may be no memory for it then.
+  private final OpClose close;
   private OpClose closing;
   private boolean closeStarted;
 
@@ -62,6 +64,8 @@ final class ChannelCore {
     this.endpoint = endpoint;
     this.file = file;
     admission = new Admission(lane.demultiplexor.settings);
+    close = new OpClose(channel);
+    acceptRetry = isListener() ? new AcceptRetry(lane, reads.transfer) : null;
   }
 
   // -- any thread --------------------------------------------------------------------------------
@@ -96,7 +100,7 @@ final class ChannelCore {
   /** Only the first close counts. */
   void close(CloseReason reason, Throwable cause) {
     if (admission.close()) {
-      handOver(new OpClose(channel, reason, cause));
+      handOver(close.because(reason, cause));
     }
   }
 
@@ -126,11 +130,11 @@ final class ChannelCore {
     }
     begunCount++;
     if (closing != null) {
-      finish(operation, new AsynchronousCloseException());
+      finish(operation, closeError());
       return;
     }
-    if (operation.hasDeadline) {
-      lane.timers.add(operation);
+    if (operation.hasDeadline && !hasTimer(operation)) {
+      return;
     }
     operation.side = sideOf(operation);
     if (operation.side != null) {
@@ -138,11 +142,35 @@ final class ChannelCore {
       operation.side.queue.add(operation);
       startNext(operation.side);
     } else {
-      alone.add(operation);
-      if (!(operation instanceof OpTimeout)) {
-        operation.own = operation.own == null ? new ChannelTransfer(this) : operation.own;
-        startTransfer(operation, operation.own);
+      startAlone(operation);
+    }
+  }
+
+  private void startAlone(Operation operation) {
+    boolean isTimer = operation instanceof OpTimeout;
+    try {
+      if (!isTimer && operation.own == null) {
+        operation.own = new ChannelTransfer(this);
       }
+      alone.add(operation);
+    } catch (OutOfMemoryError e) {
+      finish(operation, e);
+      return;
+    }
+    if (!isTimer && !startTransfer(operation, operation.own)) {
+      alone.remove(operation);
+      finish(operation, operation.error);
+    }
+  }
+
+  /** Starts the clock. Without memory for that, the operation ends. */
+  private boolean hasTimer(Operation operation) {
+    try {
+      lane.timers.add(operation);
+      return true;
+    } catch (OutOfMemoryError e) {
+      finish(operation, e);
+      return false;
     }
   }
 
@@ -173,6 +201,19 @@ final class ChannelCore {
 
   /** False if there is nothing for the engine to do: the operation is done. */
   private boolean startTransfer(Operation operation, ChannelTransfer transfer) {
+    try {
+      if (!prepareTransfer(operation, transfer)) {
+        return false;
+      }
+    } catch (OutOfMemoryError e) {
+      operation.error = e;
+      return false;
+    }
+    transfer.start();
+    return true;
+  }
+
+  private boolean prepareTransfer(Operation operation, ChannelTransfer transfer) {
     if (connectFailure != null) {
       operation.error = new ClosedChannelException().initCause(connectFailure);
       return false;
@@ -204,7 +245,6 @@ final class ChannelCore {
     } else {
       transfer.prepare(operation, null, Transfer.Kind.ACCEPT, null);
     }
-    transfer.start();
     return true;
   }
 
@@ -223,8 +263,8 @@ final class ChannelCore {
 
   /** Whether positional writes are in flight that were started before this number. */
   private boolean writesBefore(long activation) {
-    for (Operation one = alone.peek(); one != null; one = alone.after(one)) {
-      if (one instanceof OpWrite && one.activation < activation) {
+    for (int i = 0; i < alone.size(); i++) {
+      if (alone.at(i) instanceof OpWrite one && one.activation < activation) {
         return true;
       }
     }
@@ -241,7 +281,6 @@ final class ChannelCore {
       }
       lane.ready.add(operation);
     } else if (operation instanceof OpAccept accept && mayComeBack(accept, transfer.error)) {
-      acceptRetry = acceptRetry == null ? new AcceptRetry(lane, transfer) : acceptRetry;
       acceptRetry.backOff(transfer.error);
     } else if (!advance(operation, transfer)) {
       done(operation);
@@ -256,8 +295,8 @@ final class ChannelCore {
   /** Lack of descriptors or memory, or a peer that left: the listener is as good as before. */
   private static boolean mayComeBack(OpAccept accept, Throwable error) {
     return accept.endEarly == null
-        && error instanceof IOException
-        && !(error instanceof ClosedChannelException);
+        && (error instanceof IOException && !(error instanceof ClosedChannelException)
+            || error instanceof OutOfMemoryError);
   }
 
   /** Adds the result of a transfer. True if the operation needs another one. */
@@ -268,17 +307,17 @@ final class ChannelCore {
     }
     try {
       if (operation instanceof OpRead read) {
-        reads.lastMoved = lane.now;
+        reads.moved();
         read.sender = transfer.sender;
         return read.advance(transfer.moved);
       }
       if (operation instanceof OpWrite write && write.what == OpWrite.What.BYTES) {
-        writes.lastMoved = lane.now;
+        writes.moved();
         write.bytes += transfer.moved;
         return write.buffer.hasRemaining();
       }
-    } catch (RuntimeException e) {
-      // The program changed the buffer while it was the library's.
+    } catch (RuntimeException | OutOfMemoryError e) {
+      // The program changed the buffer while it was the library's. Or no memory for an exception.
       operation.error = e;
     }
     if (operation instanceof OpAccept accept) {
@@ -375,7 +414,7 @@ final class ChannelCore {
   }
 
   private Operation find(long activation) {
-    Operation found = find(alone, activation);
+    Operation found = alone.find(activation);
     for (Side<?> side = reads; found == null && side != null; side = after(side)) {
       boolean current = side.current != null && side.current.activation == activation;
       found = current ? side.current : find(side.queue, activation);
@@ -409,7 +448,7 @@ final class ChannelCore {
       operation.own.cancel();
     } else if (side.current == operation) {
       operation.endEarly = why;
-      if (operation instanceof OpAccept && acceptRetry != null && acceptRetry.isWaiting()) {
+      if (operation instanceof OpAccept && acceptRetry.isWaiting()) {
         lane.timers.remove(acceptRetry);
         side.transfer.cancelled();
       } else {
@@ -421,11 +460,19 @@ final class ChannelCore {
     }
   }
 
+  private static Throwable closeError() {
+    try {
+      return new AsynchronousCloseException();
+    } catch (OutOfMemoryError e) {
+      return e;
+    }
+  }
+
   private void beginClose(OpClose operation) {
     closing = operation;
     reads.setIdle(null);
     writes.setIdle(null);
-    AsynchronousCloseException why = new AsynchronousCloseException();
+    Throwable why = closeError();
     for (Side<?> side = reads; side != null; side = after(side)) {
       while (!side.queue.isEmpty()) {
         finish(side.queue.poll(), why);
@@ -434,10 +481,13 @@ final class ChannelCore {
         endEarly(side.current, why);
       }
     }
-    Operation behind;
-    for (Operation one = alone.peek(); one != null; one = behind) {
-      behind = alone.after(one);
-      endEarly(one, why);
+    for (int i = 0; i < alone.size(); ) {
+      Operation one = alone.at(i);
+      if (one != null) {
+        endEarly(one, why);
+      }
+      // Another one may have taken the place.
+      i += one == alone.at(i) ? 1 : 0;
     }
     closeIfIdle();
   }

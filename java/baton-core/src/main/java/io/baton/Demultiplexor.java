@@ -247,7 +247,7 @@ public final class Demultiplexor implements AutoCloseable {
     FileChannel channel = FileChannel.open(path, options);
     try {
       return new AsynchChannel(this, handler, channel);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | OutOfMemoryError e) {
       channel.close();
       throw e;
     }
@@ -364,7 +364,7 @@ public final class Demultiplexor implements AutoCloseable {
     long time = Check.notNegative(deadline, "deadline");
     if (phase.compareAndSet(RUNNING, DRAINING)) {
       for (Lane lane : lanes) {
-        lane.submit(lane::drain);
+        lane.submitDrain();
       }
       stopIfQuiet();
     }
@@ -409,7 +409,7 @@ public final class Demultiplexor implements AutoCloseable {
   void stopNow() {
     if (phase.getAndSet(STOPPING) != STOPPING) {
       for (Lane lane : lanes) {
-        lane.submit(lane::stop);
+        lane.submitStop();
       }
     }
   }
@@ -433,10 +433,12 @@ public final class Demultiplexor implements AutoCloseable {
     if (phase.get() == STOPPING || isStopping() && core.isListener()) {
       throw stopped("a new channel");
     }
+    // Made before the channel is counted: there may be no memory for it.
+    Posted adding = core.lane.isCurrent() ? null : new Posted(core.lane, () -> core.lane.add(core));
     openChannels.incrementAndGet();
-    if (core.lane.isCurrent()) {
+    if (adding == null) {
       core.lane.add(core);
-    } else if (!core.lane.submit(() -> core.lane.add(core))) {
+    } else if (!core.lane.submit(adding)) {
       channelClosed();
       throw stopped("a new channel");
     }
@@ -449,8 +451,11 @@ public final class Demultiplexor implements AutoCloseable {
 
   void laneEnded() {
     if (lanesRunning.decrementAndGet() == 0) {
-      fileWorkers.end();
-      terminated.complete(null);
+      try {
+        fileWorkers.end();
+      } finally {
+        terminated.complete(null);
+      }
     }
   }
 
@@ -503,7 +508,7 @@ public final class Demultiplexor implements AutoCloseable {
     Endpoint endpoint = engineForCalls().open(kind);
     try {
       return new AsynchChannel(this, handler, endpoint);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | OutOfMemoryError e) {
       endpoint.close();
       throw e;
     }

@@ -4,10 +4,14 @@ import io.baton.spi.EngineProvider;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.ServiceConfigurationError;
 import java.util.ServiceLoader;
 
 /** Which engine a name means here, and why the others are not available. */
 final class EngineChoice {
+  // A list of providers that cannot be read may fail again at each step.
+  private static final int FAILURES_MAX = 100;
+
   private final EngineProvider provider;
   private final StringBuilder explanation = new StringBuilder();
 
@@ -27,24 +31,20 @@ final class EngineChoice {
 
   private EngineProvider choose(String name, String source) {
     List<EngineProvider> all = new ArrayList<>();
-    ServiceLoader.load(EngineProvider.class, EngineProvider.class.getClassLoader())
-        .forEach(all::add);
-    ServiceLoader.load(EngineProvider.class).stream()
-        .filter(found -> all.stream().noneMatch(one -> one.getClass() == found.type()))
-        .forEach(found -> all.add(found.get()));
+    load(ServiceLoader.load(EngineProvider.class, EngineProvider.class.getClassLoader()), all);
+    load(ServiceLoader.load(EngineProvider.class), all);
     all.sort(Comparator.comparingInt(EngineProvider::priority).reversed());
 
     EngineProvider best = null;
     for (EngineProvider one : all) {
-      Throwable cause = one.unavailabilityCause();
+      Throwable cause = causeOf(one);
       if (cause != null) {
-        explanation.append(
-            "engine " + one.name() + " is not available: " + cause.getMessage() + "\n");
+        explanation.append("engine " + one.name() + " is not available: " + text(cause) + "\n");
       }
       if (one.name().equals(name)) {
         if (cause != null) {
           throw new IllegalArgumentException(
-              source + ": engine: " + name + " is not available: " + cause.getMessage(), cause);
+              source + ": engine: " + name + " is not available: " + text(cause), cause);
         }
         return one;
       }
@@ -68,6 +68,44 @@ final class EngineChoice {
             + "; there are auto, "
             + String.join(", ", all.stream().map(EngineProvider::name).toList())
             + inside(all));
+  }
+
+  /** Adds what can be used. A provider that fails must not keep the others from being used. */
+  private void load(ServiceLoader<EngineProvider> loader, List<EngineProvider> all) {
+    var found = loader.stream().iterator();
+    for (int failures = 0; failures < FAILURES_MAX; ) {
+      try {
+        if (!found.hasNext()) {
+          return;
+        }
+        var next = found.next();
+        if (all.stream().noneMatch(one -> one.getClass() == next.type())) {
+          EngineProvider one = next.get();
+          one.priority();
+          Check.notNull(one.name(), "the name of " + one.getClass().getName());
+          all.add(one);
+        }
+      } catch (ServiceConfigurationError | RuntimeException | LinkageError e) {
+        failures++;
+        String cause = e.getCause() == null ? "" : ": " + e.getCause();
+        String line = "a provider of an engine is left out: " + text(e) + cause + "\n";
+        if (explanation.indexOf(line) < 0) {
+          explanation.append(line);
+        }
+      }
+    }
+  }
+
+  private static Throwable causeOf(EngineProvider one) {
+    try {
+      return one.unavailabilityCause();
+    } catch (RuntimeException | LinkageError e) {
+      return e;
+    }
+  }
+
+  private static String text(Throwable cause) {
+    return cause.getMessage() == null ? cause.toString() : cause.getMessage();
   }
 
   /** An engine may have a choice of its own, and the name may belong there. */

@@ -8,6 +8,7 @@ import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
@@ -27,6 +28,10 @@ final class Lane implements Runnable {
   // each round through all its sessions.
   private static final int PIECE = 16;
   private static final int ACCEPT_PIECE = 8;
+
+  /** A timer that found no memory tries again so much later. */
+  private static final long MEMORY_PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
+
   private static final VarHandle ASLEEP;
 
   static {
@@ -53,6 +58,9 @@ final class Lane implements Runnable {
 
   private final int number;
   private final Inbox inbox = new Inbox();
+  // Made before they are needed: there may be no memory for them then. Each is used once.
+  private final Posted drainTask;
+  private final Posted stopTask;
   private volatile boolean asleep;
   private Thread thread;
   private Engine engine;
@@ -66,6 +74,8 @@ final class Lane implements Runnable {
     this.number = number;
     Settings settings = demultiplexor.settings;
     pool = new BufferPool(this, settings.pooledBufferSize(), settings.pooledBuffersMax());
+    drainTask = new Posted(this, this::drain);
+    stopTask = new Posted(this, this::stop);
   }
 
   // -- any thread --------------------------------------------------------------------------------
@@ -94,6 +104,16 @@ final class Lane implements Runnable {
   /** Runs a piece of the library on the lane. */
   boolean submit(Runnable action) {
     return submit(new Posted(this, action));
+  }
+
+  /** Tells the channels of a graceful stop. Once. */
+  void submitDrain() {
+    submit(drainTask);
+  }
+
+  /** Closes the channels, and ends behind the last of them. Once. */
+  void submitStop() {
+    submit(stopTask);
   }
 
   boolean hasFailed() {
@@ -133,7 +153,12 @@ final class Lane implements Runnable {
     do {
       // An interrupt was meant for the handler that ran; it would keep the wait from waiting.
       Thread.interrupted();
-      turn(true);
+      try {
+        turn(true);
+      } catch (Throwable e) {
+        // A lane that ended here would leave its channels silent for ever.
+        report(e);
+      }
     } while (!(stopping && channels == null && ready.isEmpty() && inbox.closeIfEmpty()));
     end();
   }
@@ -183,7 +208,15 @@ final class Lane implements Runnable {
   private void expire() {
     now = System.nanoTime();
     for (Timed one = timers.pollExpired(now); one != null; one = timers.pollExpired(now)) {
-      one.expired();
+      try {
+        one.expired();
+      } catch (OutOfMemoryError e) {
+        // For its exception. The place in the heap is free still.
+        one.deadline = now + MEMORY_PAUSE;
+        timers.add(one);
+      } catch (Throwable e) {
+        report(e);
+      }
     }
   }
 
@@ -259,7 +292,7 @@ final class Lane implements Runnable {
   }
 
   /** A graceful stop: listeners are closed, other channels get onStopping. */
-  void drain() {
+  private void drain() {
     draining = true;
     // A handler may call Demultiplexor.turn, so that channels leave the list meanwhile.
     List<ChannelCore> all = new ArrayList<>();
@@ -278,7 +311,7 @@ final class Lane implements Runnable {
   }
 
   /** Closes everything; the lane ends when the last handler has run. */
-  void stop() {
+  private void stop() {
     stopping = true;
     for (ChannelCore one = channels; one != null; one = one.following) {
       one.close(CloseReason.STOPPED, null);
@@ -287,17 +320,21 @@ final class Lane implements Runnable {
 
   private void engineFailed(Throwable error) {
     engineFailure = error;
-    report(new IOException("the engine of lane " + number + " failed: " + error, error));
+    demultiplexor.stopNow();
     for (ChannelCore one = channels; one != null; one = one.following) {
       one.engineFailed(error);
     }
-    demultiplexor.stopNow();
+    try {
+      report(new IOException("the engine of lane " + number + " failed: " + error, error));
+    } catch (OutOfMemoryError e) {
+      report(error);
+    }
   }
 
   private void end() {
     for (Timed left = timers.pollAny(); left != null; left = timers.pollAny()) {
       if (left instanceof Posted posted) {
-        posted.abandon();
+        abandon(posted);
       }
     }
     try {
@@ -306,5 +343,13 @@ final class Lane implements Runnable {
       report(e);
     }
     demultiplexor.laneEnded();
+  }
+
+  private void abandon(Posted posted) {
+    try {
+      posted.abandon();
+    } catch (Throwable e) {
+      report(e);
+    }
   }
 }

@@ -58,7 +58,7 @@ public final class OpAccept extends Operation {
     connection = null;
     try {
       return new AsynchChannel(channel.getDemultiplexor(), handler, taken);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | OutOfMemoryError e) {
       taken.close();
       throw e;
     }

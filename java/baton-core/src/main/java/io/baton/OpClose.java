@@ -6,12 +6,17 @@ package io.baton;
  * <p><b>Threads and ownership:</b> as {@link Operation}.
  */
 public final class OpClose extends Operation {
-  private final CloseReason reason;
+  private CloseReason reason;
 
-  OpClose(AsynchChannel channel, CloseReason reason, Throwable cause) {
+  OpClose(AsynchChannel channel) {
     super(channel);
-    this.reason = reason;
-    this.error = cause;
+  }
+
+  /** The reason for the close that begins. */
+  OpClose because(CloseReason why, Throwable cause) {
+    reason = why;
+    error = cause;
+    return this;
   }
 
   /**

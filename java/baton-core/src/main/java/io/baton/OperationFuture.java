@@ -47,7 +47,7 @@ final class OperationFuture<T> extends CompletableFuture<T> {
       if ((givenUp || !super.complete(value)) && value != null) {
         unwanted.accept(value);
       }
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | OutOfMemoryError e) {
       fail(e);
     }
   }

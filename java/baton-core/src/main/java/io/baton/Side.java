@@ -12,7 +12,7 @@ final class Side<T extends Operation> {
   /** With the engine, or null. */
   Operation current;
 
-  /** When bytes moved last, in nanoseconds of the lane. */
+  /** When bytes moved last, or the handler was told that none did; while there is a timer. */
   long lastMoved;
 
   private IdleTimer idle;
@@ -29,6 +29,16 @@ final class Side<T extends Operation> {
     idle = timer;
     if (idle != null) {
       idle.begin();
+    }
+  }
+
+  boolean isTimedBy(IdleTimer timer) {
+    return idle == timer;
+  }
+
+  void moved() {
+    if (idle != null) {
+      lastMoved = System.nanoTime();
     }
   }
 }

@@ -53,6 +53,23 @@ final class NioEngine implements Engine {
   @Override
   public void start(Transfer transfer) {
     NioEndpoint endpoint = (NioEndpoint) transfer.endpoint();
+    try {
+      start(endpoint, transfer);
+    } catch (OutOfMemoryError e) {
+      forget(endpoint, transfer);
+      transfer.failed(e);
+    }
+  }
+
+  private static void forget(NioEndpoint endpoint, Transfer transfer) {
+    if (endpoint.reading == transfer) {
+      endpoint.reading = null;
+    } else if (endpoint.writing == transfer) {
+      endpoint.writing = null;
+    }
+  }
+
+  private void start(NioEndpoint endpoint, Transfer transfer) {
     switch (transfer.kind()) {
       case READ, RECEIVE, ACCEPT -> {
         endpoint.reading = transfer;
@@ -239,7 +256,7 @@ final class NioEngine implements Engine {
         endpoint.writing = null;
         transfer.completed(0);
       }
-    } catch (IOException | RuntimeException e) {
+    } catch (IOException | RuntimeException | OutOfMemoryError e) {
       endpoint.writing = null;
       transfer.failed(e);
     }
@@ -247,6 +264,10 @@ final class NioEngine implements Engine {
 
   private void close(NioEndpoint endpoint, Transfer transfer) {
     try {
+      if (endpoint.key != null) {
+        // Needs no memory, and then the selector ends what a close without memory leaves behind.
+        endpoint.key.cancel();
+      }
       endpoint.close();
     } catch (IOException e) {
       transfer.failed(e);
@@ -272,11 +293,7 @@ final class NioEngine implements Engine {
       }
       endpoint.interest = interest;
     } catch (ClosedChannelException | RuntimeException e) {
-      if (endpoint.reading == transfer) {
-        endpoint.reading = null;
-      } else {
-        endpoint.writing = null;
-      }
+      forget(endpoint, transfer);
       transfer.failed(e);
     }
   }

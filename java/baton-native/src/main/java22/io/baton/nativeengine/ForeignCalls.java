@@ -113,6 +113,10 @@ final class ForeignCalls implements NativeCalls {
   }
 
   private static AssertionError impossible(Throwable thrown) {
+    if (thrown instanceof OutOfMemoryError e) {
+      // Of the way there.
+      throw e;
+    }
     return new AssertionError("a native function cannot throw", thrown);
   }
 

@@ -43,7 +43,7 @@ final class NativeEndpoint implements Endpoint {
   private final NativeCalls calls;
   private final Kind kind;
   private final int family;
-  private final int descriptor;
+  private int descriptor;
   private volatile boolean connected;
 
   private volatile boolean inputShut;
@@ -84,11 +84,15 @@ final class NativeEndpoint implements Endpoint {
     return endpoint;
   }
 
-  /** A connection that an accept has brought. */
-  NativeEndpoint accepted(int connection) {
-    NativeEndpoint endpoint = new NativeEndpoint(calls, Kind.STREAM, family, connection);
-    endpoint.connected();
-    return endpoint;
+  /** For the next connection, before there is one: the memory is got first. */
+  NativeEndpoint forAccept() {
+    return new NativeEndpoint(calls, Kind.STREAM, family, -1);
+  }
+
+  /** An accept has brought this connection. */
+  void accepted(int connection) {
+    descriptor = connection;
+    connected();
   }
 
   private void setDefaults() throws IOException {
@@ -148,8 +152,8 @@ final class NativeEndpoint implements Endpoint {
   void connected() {
     try {
       peer = ask(calls::peerName);
-    } catch (IOException | RuntimeException e) {
-      // It has been reset already.
+    } catch (IOException | RuntimeException | OutOfMemoryError e) {
+      // It has been reset already, or there is no memory for the address.
       peer = null;
     }
     connected = true;
@@ -274,8 +278,13 @@ final class NativeEndpoint implements Endpoint {
   @Override
   public synchronized NativeEndpoint tryAccept() throws IOException {
     requireOpen();
+    NativeEndpoint connection = forAccept();
     int answer = calls.accept(descriptor);
-    return answer == -Errors.AGAIN ? null : accepted(Errors.check(calls, answer));
+    if (answer == -Errors.AGAIN) {
+      return null;
+    }
+    connection.accepted(Errors.check(calls, answer));
+    return connection;
   }
 
   @Override

@@ -14,6 +14,7 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.net.InetSocketAddress;
 import java.net.PortUnreachableException;
 import java.nio.ByteBuffer;
 import java.nio.channels.DatagramChannel;
@@ -104,6 +105,12 @@ final class NativeEngine implements Engine {
   // -- opening -----------------------------------------------------------------------------------
 
   private long openProactor(EngineSettings settings) throws IOException {
+    if (Thread.currentThread().isVirtual()) {
+      // It would go on in another thread of the system, which the proactor does not know.
+      throw new IOException(
+          "its lanes need platform threads, and threadFactory makes virtual ones; leave it out, or"
+              + " choose engine=nio");
+    }
     try (Arena scratch = Arena.ofConfined()) {
       MemorySegment config = scratch.allocate(Config.SIZE, Long.BYTES);
       MemorySegment out = scratch.allocate(Long.BYTES, Long.BYTES);
@@ -270,7 +277,12 @@ final class NativeEngine implements Engine {
       request = new Request(transfer);
       transfer.attach(request);
     }
-    takeSlot(request);
+    try {
+      takeSlot(request);
+    } catch (OutOfMemoryError e) {
+      transfer.failed(e);
+      return;
+    }
     NativeEndpoint endpoint = (NativeEndpoint) transfer.endpoint();
     try {
       if (transfer.kind() == Transfer.Kind.CLOSE) {
@@ -410,8 +422,9 @@ final class NativeEngine implements Engine {
   private void takeSlot(Request request) {
     if (freeCount == 0) {
       int before = slots.length;
-      slots = Arrays.copyOf(slots, 2 * before);
-      freeSlots = new int[slots.length];
+      int[] more = new int[2 * before];
+      slots = Arrays.copyOf(slots, more.length);
+      freeSlots = more;
       for (int i = before; i < slots.length; i++) {
         freeSlots[freeCount++] = i;
       }
@@ -575,10 +588,11 @@ final class NativeEngine implements Engine {
   }
 
   private void accept(NativeEndpoint listener, Request request) {
+    NativeEndpoint connection = listener.forAccept();
     int answer = calls.accept(listener.descriptor());
     listener.mayHaveConnections = answer >= 0;
     if (answer >= 0) {
-      NativeEndpoint connection = listener.accepted(answer);
+      connection.accepted(answer);
       finish(request).accepted(connection);
     } else if (answer == -Errors.AGAIN) {
       // There is none left, the peer has given up, or another process was faster.
@@ -622,20 +636,35 @@ final class NativeEngine implements Engine {
       return;
     }
     if (request.transfer.kind() == Transfer.Kind.RECEIVE) {
-      var sender = addresses.decode(request.address.memory);
-      finish(request).received(moved, sender);
+      receive(request, moved);
     } else {
       finish(request).completed(moved);
     }
   }
 
+  private void receive(Request request, int moved) {
+    InetSocketAddress sender;
+    try {
+      sender = addresses.decode(request.address.memory);
+    } catch (OutOfMemoryError e) {
+      finish(request).failed(e);
+      return;
+    }
+    finish(request).received(moved, sender);
+  }
+
   private void fail(Request request, int error) {
     boolean datagram = request.transfer.endpoint().kind() == Endpoint.Kind.DATAGRAM;
-    finish(request)
-        .failed(
-            datagram && error == Errors.REFUSED
-                ? new PortUnreachableException(Errors.text(calls, error))
-                : Errors.of(calls, error));
+    Throwable why;
+    try {
+      why =
+          datagram && error == Errors.REFUSED
+              ? new PortUnreachableException(Errors.text(calls, error))
+              : Errors.of(calls, error);
+    } catch (OutOfMemoryError e) {
+      why = e;
+    }
+    finish(request).failed(why);
   }
 
   /** Frees the request's memory; its transfer is to be completed, or is parked. */

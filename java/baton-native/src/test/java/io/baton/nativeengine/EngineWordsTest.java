@@ -39,6 +39,17 @@ class EngineWordsTest {
   }
 
   @Test
+  void lanesOfVirtualThreadsAreRefused() {
+    var refused =
+        assertThrows(
+            IOException.class, () -> builder().threadFactory(Thread.ofVirtual().factory()).open());
+    assertEquals(
+        "the engine native could not be opened: its lanes need platform threads, and threadFactory"
+            + " makes virtual ones; leave it out, or choose engine=nio",
+        refused.getMessage());
+  }
+
+  @Test
   void theExplanationNamesTheEngineOfTheLibrary() throws Exception {
     for (String engine : new String[] {"io_uring", "emulated"}) {
       try (Demultiplexor demultiplexor = builder("native.engine", engine).open()) {

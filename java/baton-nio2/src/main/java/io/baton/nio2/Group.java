@@ -54,9 +54,13 @@ final class Group extends AsynchronousChannelGroup {
 
   static Group fixed(AsynchronousChannelProvider provider, int threads, ThreadFactory factory)
       throws IOException {
+    FirstThread made = new FirstThread(factory);
+    // A lane waits inside the system, on one thread of the system, which a virtual one has not.
     return new Group(
         provider,
-        threads == 1 ? new InlineHandlers(factory) : PooledHandlers.fixed(threads, factory));
+        threads == 1 && !made.isVirtual()
+            ? new InlineHandlers(made)
+            : PooledHandlers.fixed(threads, made));
   }
 
   static Group pooled(AsynchronousChannelProvider provider, ExecutorService executor)

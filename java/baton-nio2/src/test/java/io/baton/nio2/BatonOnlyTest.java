@@ -103,6 +103,66 @@ class BatonOnlyTest extends Nio2Contract {
     assertEquals(List.of("handler done, other false"), order);
   }
 
+  /** Virtual threads; of the system on a JDK that has no virtual ones. */
+  private static ThreadFactory virtualThreads() throws ReflectiveOperationException {
+    if (Runtime.version().feature() < 21) {
+      return Thread::new;
+    }
+    Object builder = Thread.class.getMethod("ofVirtual").invoke(null);
+    return (ThreadFactory)
+        Class.forName("java.lang.Thread$Builder").getMethod("factory").invoke(builder);
+  }
+
+  /** Sends a byte to and fro; its handlers block, so that a virtual thread changes its carrier. */
+  private static final class PingPong implements CompletionHandler<Integer, Boolean> {
+    private final Pair pair;
+    private int rounds = 20;
+    final CompletableFuture<Void> done = new CompletableFuture<>();
+
+    PingPong(Pair pair) {
+      this.pair = pair;
+    }
+
+    @Override
+    public void completed(Integer bytes, Boolean wrote) {
+      try {
+        Thread.sleep(1);
+      } catch (InterruptedException e) {
+        failed(e, wrote);
+        return;
+      }
+      if (wrote) {
+        pair.far().read(ByteBuffer.allocate(1), false, this);
+      } else if (rounds-- > 0) {
+        pair.near().write(ByteBuffer.allocate(1), true, this);
+      } else {
+        done.complete(null);
+      }
+    }
+
+    @Override
+    public void failed(Throwable error, Boolean wrote) {
+      done.completeExceptionally(error);
+    }
+  }
+
+  @Test
+  void aFixedGroupMayHaveVirtualThreads() throws Exception {
+    for (int threads = 1; threads <= 3; threads += 2) {
+      AsynchronousChannelGroup group =
+          endLater(provider.openAsynchronousChannelGroup(threads, virtualThreads()));
+      List<PingPong> all = new ArrayList<>();
+      for (int i = 0; i < 4; i++) {
+        PingPong one = new PingPong(pair(group));
+        all.add(one);
+        one.completed(0, false);
+      }
+      for (PingPong one : all) {
+        Patience.await(one.done, "a byte that comes and goes");
+      }
+    }
+  }
+
   /** Reads one byte after the other. */
   private static final class Reader implements CompletionHandler<Integer, Object> {
     private final AsynchronousSocketChannel channel;

@@ -12,6 +12,8 @@ import io.baton.AsynchHandler;
 import io.baton.Demultiplexor;
 import io.baton.DemultiplexorBuilder;
 import io.baton.OpAccept;
+import io.baton.OpTimeout;
+import io.baton.StoppedException;
 import java.io.DataInputStream;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
@@ -24,6 +26,7 @@ import java.nio.channels.FileChannel;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
@@ -321,6 +324,62 @@ public abstract class LimitsContract extends EngineContract {
       assertEquals("small read good", child.line("small read"));
       child.line("closed");
       assertTrue(child.process().waitFor(60, TimeUnit.SECONDS));
+    }
+  }
+
+  /** Channels that are told that they are idle, again and again, while there is no memory. */
+  static final class WithoutHeap {
+    private static final int CHANNELS = 50;
+
+    private WithoutHeap() {}
+
+    public static void main(String[] arguments) throws Exception {
+      AsynchHandler handler =
+          new AsynchHandler() {
+            @Override
+            public void onTimeout(OpTimeout opTimeout) {}
+          };
+      Demultiplexor demultiplexor =
+          Demultiplexor.builder().exceptionHandler(error -> {}).fromEnvironment().open();
+      List<AsynchChannel> channels = new ArrayList<>();
+      for (int i = 0; i < CHANNELS; i++) {
+        channels.add(demultiplexor.openDatagram(handler));
+        channels.get(i).setReadIdleTimeout(Duration.ofMillis(1));
+      }
+      for (int i = 0; i < 5; i++) {
+        fillHeap(System.nanoTime() + Duration.ofMillis(200).toNanos());
+      }
+      CountDownLatch served = new CountDownLatch(CHANNELS);
+      try {
+        channels.forEach(channel -> channel.post(served::countDown));
+        served.await();
+      } catch (StoppedException e) {
+        // An engine that needs memory itself ends, but then everything ends.
+        demultiplexor.terminated().get();
+      }
+      System.out.println("served");
+      demultiplexor.close();
+      System.out.println("closed " + demultiplexor.getOpenChannels());
+    }
+
+    private static void fillHeap(long end) {
+      List<byte[]> filled = new ArrayList<>(1 << 16);
+      int size = 1 << 20;
+      while (end - System.nanoTime() > 0) {
+        try {
+          filled.add(new byte[size]);
+        } catch (OutOfMemoryError e) {
+          size = Math.max(16, size / 4);
+        }
+      }
+    }
+  }
+
+  @Test
+  void aLackOfHeapEndsNoLane() throws Exception {
+    try (ChildJvm child = child(WithoutHeap.class).jvmArgument("-Xmx32m").start()) {
+      child.line("served");
+      assertEquals("closed 0", child.line("closed"));
     }
   }
 }

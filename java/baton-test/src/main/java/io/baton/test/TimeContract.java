@@ -22,11 +22,17 @@ import java.lang.ref.WeakReference;
 import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashSet;
+import java.util.List;
+import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
@@ -79,6 +85,63 @@ public abstract class TimeContract extends EngineContract {
         assertTrue(latest[late] - before >= 0, "timer " + late + " came late");
         before = Math.max(before, earliest[late]);
       }
+    }
+  }
+
+  /** Counts the ends of timers by their errors. */
+  private static final class EndsOfTimers implements AsynchHandler {
+    final Set<Long> expired = ConcurrentHashMap.newKeySet();
+    final Set<Long> cancelled = ConcurrentHashMap.newKeySet();
+    final Set<Long> closed = ConcurrentHashMap.newKeySet();
+    private final CountDownLatch due;
+    private final CountDownLatch ends;
+
+    EndsOfTimers(int timers, int dueSoon) {
+      due = new CountDownLatch(dueSoon);
+      ends = new CountDownLatch(timers);
+    }
+
+    @Override
+    public void onTimeout(OpTimeout opTimeout) {
+      Throwable error = opTimeout.getError();
+      boolean first =
+          (error == null
+                  ? expired
+                  : error instanceof OperationCancelledException ? cancelled : closed)
+              .add(opTimeout.getActivation());
+      if (first) {
+        ends.countDown();
+      }
+      if (error == null) {
+        due.countDown();
+      }
+    }
+  }
+
+  @Test
+  void manyTimersOfOneChannelEndOnceEach() throws Exception {
+    int third = 1_000;
+    EndsOfTimers ends = new EndsOfTimers(3 * third, third);
+    try (Demultiplexor large = builder().operationsMax(3 * third).open()) {
+      AsynchChannel channel = large.openStream(ends);
+      List<Long> toCancel = new ArrayList<>();
+      Set<Long> toExpire = new HashSet<>();
+      for (int i = 0; i < third; i++) {
+        toCancel.add(channel.startTimer(NEVER));
+        // The later ones are due earlier.
+        toExpire.add(channel.startTimer(SOON.plusNanos(1_000L * (third - i))));
+        channel.startTimer(NEVER);
+      }
+      Collections.shuffle(toCancel, new Random(1));
+      for (long number : toCancel) {
+        assertTrue(channel.cancel(number));
+      }
+      Patience.await(ends.due, "the timers that are due");
+      channel.close();
+      Patience.await(ends.ends, "the ends of all timers");
+      assertEquals(toExpire, ends.expired);
+      assertEquals(new HashSet<>(toCancel), ends.cancelled);
+      assertEquals(third, ends.closed.size());
     }
   }
 
@@ -220,6 +283,36 @@ public abstract class TimeContract extends EngineContract {
       recorder.nextGood(What.WRITE);
       channel.setWriteIdleTimeout(Duration.ZERO);
       channel.setReadIdleTimeout(Duration.ZERO);
+      channel.startTimer(SOON);
+      assertEquals(OpTimeout.Kind.TIMER, recorder.nextGood(What.TIMEOUT).timeout());
+    }
+  }
+
+  @Test
+  void aLaneThatWasHeldUpTakesNoChannelForIdle() throws Exception {
+    AtomicReference<AsynchChannel> served = new AtomicReference<>();
+    Recorder recorder =
+        new Recorder() {
+          @Override
+          public void onReadCompleted(OpRead opRead) throws Exception {
+            super.onReadCompleted(opRead);
+            // What is told now was decided before the byte was looked at.
+            served.get().setReadIdleTimeout(Duration.ZERO);
+          }
+        };
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      served.set(channel);
+      channel.read(ByteBuffer.allocate(10));
+      onLane(
+          channel,
+          () -> {
+            channel.setReadIdleTimeout(Duration.ofMillis(30));
+            connection.peer().getOutputStream().write('x');
+            // Longer than the idle time; the byte is there all the while.
+            Thread.sleep(60);
+          });
+      assertEquals("x", recorder.nextGood(What.READ).text());
       channel.startTimer(SOON);
       assertEquals(OpTimeout.Kind.TIMER, recorder.nextGood(What.TIMEOUT).timeout());
     }

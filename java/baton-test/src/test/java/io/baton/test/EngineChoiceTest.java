@@ -105,7 +105,7 @@ class EngineChoiceTest {
   }
 
   /** Stands in no file of this class path. */
-  public static final class Elsewhere implements EngineProvider {
+  public static class Elsewhere implements EngineProvider {
     @Override
     public String name() {
       return "elsewhere";
@@ -140,6 +140,98 @@ class EngineChoiceTest {
             new URL[] {folder.toUri().toURL()}, EngineChoiceTest.class.getClassLoader())) {
       Thread.currentThread().setContextClassLoader(more);
       Demultiplexor.builder().engine("elsewhere").threads(1).open().close();
+    } finally {
+      Thread.currentThread().setContextClassLoader(before);
+    }
+  }
+
+  /** Fails in each of its answers, or in some. */
+  public abstract static class Failing extends Elsewhere {
+    static RuntimeException failure() {
+      return new IllegalStateException("out of order");
+    }
+  }
+
+  /** Cannot be made. */
+  public static final class FailsAtOnce extends Failing {
+    public FailsAtOnce() {
+      throw failure();
+    }
+  }
+
+  /** Has no name. */
+  public static final class Nameless extends Failing {
+    @Override
+    public String name() {
+      return null;
+    }
+  }
+
+  /** Does not say how good it is. */
+  public static final class FailsInItsPriority extends Failing {
+    @Override
+    public int priority() {
+      throw failure();
+    }
+  }
+
+  /** Does not say whether it can be had. */
+  public static final class FailsInItsCause extends Failing {
+    @Override
+    public String name() {
+      return "failing";
+    }
+
+    @Override
+    public int priority() {
+      return 1000;
+    }
+
+    @Override
+    public Throwable unavailabilityCause() {
+      throw failure();
+    }
+  }
+
+  @Test
+  void aProviderThatFailsKeepsNoOtherFromBeingUsed(@TempDir Path folder) throws Exception {
+    Path names =
+        Files.createDirectories(folder.resolve("META-INF/services"))
+            .resolve(EngineProvider.class.getName());
+    Files.write(
+        names,
+        List.of(
+            "no.such.Provider",
+            FailsAtOnce.class.getName(),
+            Nameless.class.getName(),
+            FailsInItsPriority.class.getName(),
+            FailsInItsCause.class.getName(),
+            Elsewhere.class.getName()));
+    ClassLoader before = Thread.currentThread().getContextClassLoader();
+    try (URLClassLoader more =
+        new URLClassLoader(
+            new URL[] {folder.toUri().toURL()}, EngineChoiceTest.class.getClassLoader())) {
+      Thread.currentThread().setContextClassLoader(more);
+      Demultiplexor.builder().engine("elsewhere").threads(1).open().close();
+      var refused =
+          assertThrows(
+              IllegalArgumentException.class,
+              () -> Demultiplexor.builder().engine("failing").open());
+      assertEquals(
+          "the program: engine: failing is not available: out of order", refused.getMessage());
+      try (Demultiplexor chosen = Demultiplexor.builder().threads(1).open()) {
+        assertEquals("nio", chosen.getEngine());
+        for (String reason :
+            List.of(
+                "Provider no.such.Provider not found",
+                "FailsAtOnce could not be instantiated: java.lang.IllegalStateException: out of"
+                    + " order",
+                "the name of " + Nameless.class.getName() + ": is null",
+                "a provider of an engine is left out: out of order",
+                "engine failing is not available: out of order")) {
+          assertEquals(2, chosen.explain().split(reason.replace("$", "\\$"), -1).length, reason);
+        }
+      }
     } finally {
       Thread.currentThread().setContextClassLoader(before);
     }
