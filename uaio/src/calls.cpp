@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "block.hpp"
 #include "library.hpp"
+#include "size_limit.hpp"
 #include "start.hpp"
 #include "uaio.h"
 
@@ -47,6 +49,7 @@ timespec end_of(const timespec& timeout) noexcept {
 
 int start(aiocb* block, Action action, Names names) {
   const int before = errno;
+  const MayWrite may_write{writes(action)};
   const int error = begin(*block, action, Notification::from(block->aio_sigevent), nullptr, names);
   if (error != 0) return fail(error);
   errno = before;  // it is not touched without an error
@@ -84,6 +87,7 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
   bool no_room = false;
   const auto length = static_cast<std::size_t>(count);
   std::size_t next_run = 0;
+  std::optional<MayWrite> may_write{std::in_place, true};
   for (std::size_t i = 0; i < length; ++i) {
     if (i >= next_run) {
       std::size_t asked = 0;
@@ -111,6 +115,7 @@ int start_list(int mode, aiocb* const list[], int count, const sigevent* event, 
     no_room |= error == EAGAIN;
   }
   if (const int error = flush(batch); error != 0) (error == EAGAIN ? no_room : wrong) = true;
+  may_write.reset();
   int answer = 0;
   if (mode == LIO_WAIT && group != nullptr) {
     // The starter holds one count until it stops waiting, so the group outlives an interruption.

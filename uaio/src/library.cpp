@@ -13,6 +13,7 @@
 
 #include "block.hpp"
 #include "maps.hpp"
+#include "size_limit.hpp"
 #include "thread.hpp"
 
 namespace uaio {
@@ -563,6 +564,7 @@ void Library::after_fork_in_child() noexcept {
   const sigset_t before = mask_before_fork;
   if (self.origin_ != nullptr) *self.origin_ = 1;
   note_process();
+  forget_limits_of_other_threads();
   self.done_first_ = self.done_last_ = nullptr;
   self.done_count_.store(0);
   pthread_mutex_unlock(&self.done_mutex_);

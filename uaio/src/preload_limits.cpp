@@ -1,5 +1,5 @@
-// libc's functions by which a program changes its limits. Each makes the call, and tells the
-// library that the limit of file sizes may be another one.
+// libc's functions by which a program changes its limits. Each makes the call, and the library
+// learns when the limit of file sizes changes.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -29,8 +29,9 @@ class Next {
     }
     return function_;
   }
+  /// Makes the call, which may change the limit of file sizes.
   template <class... Arguments>
-  auto operator()(Arguments... arguments) noexcept {
+  auto change(Arguments... arguments) noexcept {
     const uaio::LimitChange change;
     return find()(arguments...);
   }
@@ -83,30 +84,34 @@ bool is_called_by_the_program() noexcept {
 extern "C" {
 
 UAIO_EXPORT int setrlimit(__rlimit_resource_t resource, const rlimit* limit) noexcept {
-  return next_setrlimit(resource, limit);
+  if (resource != RLIMIT_FSIZE) return next_setrlimit.find()(resource, limit);
+  return next_setrlimit.change(resource, limit);
 }
 UAIO_EXPORT int setrlimit64(__rlimit_resource_t resource, const rlimit64* limit) noexcept {
-  return next_setrlimit64(resource, limit);
+  if (resource != RLIMIT_FSIZE) return next_setrlimit64.find()(resource, limit);
+  return next_setrlimit64.change(resource, limit);
 }
 UAIO_EXPORT int prlimit(pid_t process, __rlimit_resource resource, const rlimit* limit,
                         rlimit* before) noexcept {
-  return next_prlimit(process, resource, limit, before);
+  if (resource != RLIMIT_FSIZE) return next_prlimit.find()(process, resource, limit, before);
+  return next_prlimit.change(process, resource, limit, before);
 }
 UAIO_EXPORT int prlimit64(pid_t process, __rlimit_resource resource, const rlimit64* limit,
                           rlimit64* before) noexcept {
-  return next_prlimit64(process, resource, limit, before);
+  if (resource != RLIMIT_FSIZE) return next_prlimit64.find()(process, resource, limit, before);
+  return next_prlimit64.change(process, resource, limit, before);
 }
 UAIO_EXPORT long ulimit(int command, ...) noexcept {
-  if (command != UL_SETFSIZE) return next_ulimit(command);
+  if (command != UL_SETFSIZE) return next_ulimit.find()(command);
   va_list rest;
   va_start(rest, command);
   const long blocks = va_arg(rest, long);
   va_end(rest);
-  return next_ulimit(command, blocks);
+  return next_ulimit.change(command, blocks);
 }
 /// 4.2BSD's. No header declares it any more, and not every libc has it.
 UAIO_EXPORT int vlimit(int resource, int value) noexcept {
-  if (next_vlimit.find() != nullptr) return next_vlimit(resource, value);
+  if (next_vlimit.find() != nullptr) return next_vlimit.change(resource, value);
   errno = ENOSYS;
   return -1;
 }

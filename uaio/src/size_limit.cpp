@@ -1,6 +1,7 @@
 #include "size_limit.hpp"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -9,12 +10,15 @@
 
 #include <atomic>
 
+#include "futex.hpp"
 #include "thread.hpp"
 
 namespace uaio {
 namespace {
 
-std::atomic<std::uint32_t> reasons_to_ask{1};  // one until the changes are told, and each under way
+std::atomic<bool> is_told{false};  // all changes by the program
+std::atomic<std::uint32_t> changes_under_way{0};
+std::atomic<std::uint32_t> writers{0};
 std::atomic<std::uint64_t> changes{1};
 std::atomic<std::uint64_t> unlimited_at{0};  // a moment at which there was no limit
 
@@ -42,11 +46,17 @@ rlim_t size_limit() noexcept {
   return known ? limit.rlim_cur : RLIM_INFINITY;
 }
 
+// What the calling thread has of these counts. A handler may have interrupted a write, or a change.
+[[gnu::tls_model("initial-exec")]] thread_local std::uint32_t own_changes = 0;
+[[gnu::tls_model("initial-exec")]] thread_local std::uint32_t own_writes = 0;
+
 }  // namespace
 
 SizeLimit look_up_size_limit(const Transfer& transfer) noexcept {
-  // acquire: the change that is over has its number.
-  const bool remembered = reasons_to_ask.load(std::memory_order_acquire) == 0;
+  // A thread that blocks SIGXFSZ makes the write. seq_cst: see LimitChange. And acquire: the change
+  // that is over has its number.
+  if (changes_under_way.load(std::memory_order_seq_cst) != 0) return SizeLimit::uncertain;
+  const bool remembered = is_told.load(std::memory_order_relaxed);
   // Before the call: a change meanwhile leaves a moment behind that is over.
   const std::uint64_t now = remembered ? this_moment() : 0;
   if (remembered && unlimited_at.load(std::memory_order_relaxed) == now) return SizeLimit::none;
@@ -68,15 +78,47 @@ SizeLimit look_up_size_limit(const Transfer& transfer) noexcept {
   return appends ? SizeLimit::uncertain : SizeLimit::kept;
 }
 
-void remember_size_limit() noexcept { reasons_to_ask.fetch_sub(1, std::memory_order_relaxed); }
+void remember_size_limit() noexcept { is_told.store(true, std::memory_order_relaxed); }
 
-LimitChange::LimitChange() noexcept { reasons_to_ask.fetch_add(1, std::memory_order_seq_cst); }
+MayWrite::MayWrite(bool writes) noexcept : writes_(writes) {
+  if (!writes_) return;
+  ++own_writes;
+  writers.fetch_add(1, std::memory_order_seq_cst);
+}
+
+MayWrite::~MayWrite() {
+  if (!writes_) return;
+  writers.fetch_sub(1, std::memory_order_release);
+  --own_writes;
+}
+
+// A child of vfork has a limit of its own in its parent's memory, so both ask from then on. 0: not
+// loaded yet.
+LimitChange::LimitChange() noexcept : is_own_(own_process() == 0 || is_own_process()) {
+  if (!is_own_) {
+    is_told.store(false, std::memory_order_relaxed);
+    return;
+  }
+  // seq_cst, as in look_up_size_limit and MayWrite: either this sees the writer, or the writer sees
+  // the change.
+  ++own_changes;
+  changes_under_way.fetch_add(1, std::memory_order_seq_cst);
+  const timespec end = after(monotonic_now(), {1, 0});
+  while (writers.load(std::memory_order_seq_cst) > own_writes && is_before(monotonic_now(), end)) {
+    ::sched_yield();
+  }
+}
 
 LimitChange::~LimitChange() {
-  // A child of vfork has a limit of its own in its parent's memory. 0: not loaded yet.
-  if (own_process() != 0 && !is_own_process()) return;
+  if (!is_own_) return;
   changes.fetch_add(1, std::memory_order_release);
-  reasons_to_ask.fetch_sub(1, std::memory_order_release);
+  changes_under_way.fetch_sub(1, std::memory_order_release);
+  --own_changes;
+}
+
+void forget_limits_of_other_threads() noexcept {
+  changes_under_way.store(own_changes, std::memory_order_relaxed);
+  writers.store(own_writes, std::memory_order_relaxed);
 }
 
 }  // namespace uaio

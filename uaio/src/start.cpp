@@ -458,14 +458,15 @@ int begin_checked(aiocb& block, Action action, const Notification& note, Group* 
       library.complete_at_once(block, EFBIG, -1, note, group);
       return 0;
     }
-    if (is_open_for_direct(transfer.flags) && takes_direct_road() && transfer.offset >= 0 &&
-        is_on_device(transfer.fildes)) {
+    // A thread that blocks SIGXFSZ makes an uncertain one.
+    const bool is_uncertain = limit == SizeLimit::uncertain;
+    if (!is_uncertain && is_open_for_direct(transfer.flags) && takes_direct_road() &&
+        transfer.offset >= 0 && is_on_device(transfer.fildes)) {
       hints.note_direct(transfer.fildes);
       if (limit == SizeLimit::none) batch.writes_to = transfer.fildes;
       return start_direct(block, transfer, note, group, batch);
     }
-    // A thread that blocks SIGXFSZ makes an uncertain one.
-    if (limit != SizeLimit::uncertain) {
+    if (!is_uncertain) {
       done = try_at_once(transfer, library.options(), library.shards_busy(),
                          group != nullptr && group->waited_for ? list_patience : 1);
     }

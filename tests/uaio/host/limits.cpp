@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -11,6 +12,7 @@
 #include <time.h>
 #include <ulimit.h>
 
+#include <atomic>
 #include <cstdint>
 #include <thread>
 
@@ -257,4 +259,64 @@ HOST_CASE(size_limit_holds_for_appends_at_once, "limits") {
   for (std::thread& each : others) each.join();
   struct stat status{};
   CHECK(::fstat(file, &status) == 0 && status.st_size == small_size);
+}
+// A thread that has looked for a limit, and found none, may be about to write.
+HOST_CASE(size_limit_is_set_beside_writes, "limits") {
+  const rlimit before = limit_now();
+  const rlimit small{small_size, before.rlim_max};
+  std::atomic<bool> over{false};
+  const auto writer = [&](int flags, std::size_t bytes, bool in_lists) {
+    const int file = host::temporary(flags, small_size);
+    aiocb one = host::request(file, host::aligned(), bytes, small_size);
+    aiocb two = host::request(file, host::aligned(), bytes, 3 * small_size);
+    one.aio_lio_opcode = two.aio_lio_opcode = LIO_WRITE;
+    aiocb* const list[] = {&one, &two};
+    while (!over) {
+      if (in_lists) {
+        static_cast<void>(lio_listio(LIO_WAIT, list, 2, nullptr));
+      } else {
+        CHECK(aio_write(&one) == 0 && aio_write(&two) == 0);
+      }
+      for (aiocb* const each : list) {
+        const ssize_t moved = host::finish(*each);
+        CHECK(moved == static_cast<ssize_t>(bytes) || (moved == -1 && errno == EFBIG));
+      }
+    }
+  };
+  std::vector<std::thread> writers;
+  for (const bool in_lists : {false, true}) {
+    writers.emplace_back(writer, 0, 64, in_lists);
+    writers.emplace_back(writer, O_DIRECT, 4'096, in_lists);
+  }
+  for (int i = 0; i < 10 * host::rounds(); ++i) {
+    set_limit(i % 4, small);
+    ::sched_yield();
+    set_limit(i % 4, before);
+  }
+  over = true;
+  for (std::thread& each : writers) each.join();
+}
+// The parent's other thread writes, and does not exist in the child.
+HOST_CASE(size_limit_is_set_in_a_child_beside_writes, "limits") {
+  ::alarm(
+      static_cast<unsigned>(host::patience().tv_sec));  // else it waits a second for each change
+  std::atomic<bool> over{false};
+  std::thread writer{[&] {
+    char text[64] = {};
+    aiocb write = host::request(host::temporary(0), text, sizeof(text));
+    while (!over) CHECK(aio_write(&write) == 0 && host::finish(write) == 64);
+  }};
+  for (int i = 0; i < host::rounds(); ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const rlimit small{small_size, limit_now().rlim_max};
+      bool set = true;
+      for (int k = 0; k < 5; ++k) set = set && ::setrlimit(RLIMIT_FSIZE, &small) == 0;
+      ::_exit(set ? 0 : 1);
+    }
+    int status = 0;
+    CHECK(::waitpid(child, &status, 0) == child && status == 0);
+  }
+  over = true;
+  writer.join();
 }
