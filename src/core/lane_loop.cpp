@@ -414,7 +414,8 @@ void LaneLoop::serve_before_engine_calls() noexcept {
 }
 
 // The owner is not long in its engines, because the request ends a sleep there. It does not tell
-// when it leaves, so after some tries this looks once in a while.
+// when it leaves, so after some tries this looks once in a while. The owner itself does not wait: a
+// signal handler has interrupted it.
 void LaneLoop::wait_for_engines(Handle& handle, std::uint32_t generation) noexcept {
   constexpr unsigned tries_max = 100;
   constexpr std::int64_t pause_ns = 100'000;
@@ -423,7 +424,7 @@ void LaneLoop::wait_for_engines(Handle& handle, std::uint32_t generation) noexce
     return AskedWord::generation(asked) != generation || (asked & AskedWord::linked) == 0;
   };
   const std::uint32_t seen = engine_calls_.load(std::memory_order_seq_cst);
-  if (seen % 2 == 0) return;
+  if (seen % 2 == 0 || is_held()) return;
   for (unsigned tries = 0; !is_served(); ++tries) {
     if (engine_calls_.load(std::memory_order_acquire) != seen) return;
     if (tries < tries_max) {

@@ -119,12 +119,12 @@ class LaneLoop {
     const Inside* const inside = innermost(ledger);
     return inside != nullptr ? inside->loop : nullptr;
   }
-  /// This thread is inside this lane. It is not inside a lane that it leads besides its own: there
-  /// it leaves mail.
+  /// This thread is inside this lane. It is not inside a lane that it leads besides its own, nor in
+  /// a signal handler that has interrupted its wait: there it leaves mail.
   [[nodiscard]] bool mine() const noexcept {
     const Inside* inside = inside_chain();
     while (inside != nullptr && inside->loop != this) inside = inside->outer;
-    return inside != nullptr;
+    return inside != nullptr && !sleep_.in_wait();
   }
   /// REQUIRES: this thread is inside.
   [[nodiscard]] CrewMember* member() const noexcept {
