@@ -54,7 +54,8 @@ def main():
     strange = {name for name, _ in exported(own) if not re.match(r"uaio_|ulio_listio$", name)}
     if strange:
         wrong.append(f"libuaio exports {sorted(strange)}")
-    for setting, shown in (("stats=0,thread=2", "thread=2"), ("x" * 70_000, "x" * 60 + "...")):
+    for setting, shown in (("stats=0,thread=2", "thread=2"), ("wait=never", "wait=never"),
+                           ("x" * 70_000, "x" * 60 + "...")):
         found = told(preload, setting)
         if found != f"uaio: UAIO: not understood, and left out: {shown}\n":
             wrong.append(f"UAIO={setting[:60]}: {found[:600]!r}")

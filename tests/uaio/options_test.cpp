@@ -25,5 +25,12 @@ TEST(Options, LeaveOutADepthOutOfRange) {
   EXPECT_TRUE(parse_options("depth=4,depth=x").depth_is_given);
 }
 
+TEST(Options, LeaveOutAWaitThatNoEngineHas) {
+  EXPECT_EQ(parse_options("wait=poll").wait, "poll");
+  const Options options = parse_options("wait=never");
+  EXPECT_EQ(options.wait, "");
+  EXPECT_EQ(options.mistake, "wait=never");
+}
+
 }  // namespace
 }  // namespace uaio

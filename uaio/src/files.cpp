@@ -74,16 +74,16 @@ bool has_own_inode(const struct stat& status) noexcept {
          S_ISBLK(status.st_mode) || S_ISDIR(status.st_mode);
 }
 
-enum class Answer : std::uint8_t { yes, no, unknown };
+enum class Same : std::uint8_t { yes, no, unknown };
 
 /// Whether both numbers name one open file.
-Answer is_same_open_file(int one, int other) noexcept {
+Same is_same_open_file(int one, int other) noexcept {
   const int same = ::fcntl(one, F_DUPFD_QUERY, other);  // since Linux 6.10
-  if (same >= 0) return same == 1 ? Answer::yes : Answer::no;
+  if (same >= 0) return same == 1 ? Same::yes : Same::no;
   // The thread's number, not the process's: a keeper has a table of its own.
   const long order = ::syscall(SYS_kcmp, ::gettid(), ::gettid(), KCMP_FILE, one, other);
-  if (order >= 0) return order == 0 ? Answer::yes : Answer::no;
-  return Answer::unknown;
+  if (order >= 0) return order == 0 ? Same::yes : Same::no;
+  return Same::unknown;
 }
 
 }  // namespace
@@ -132,9 +132,9 @@ void Files::release(Inode& inode) noexcept {
 /// would be kept, too.
 bool Files::serves(const Descriptor& descriptor, int fildes,
                    const struct stat& status) const noexcept {
-  const Answer same = is_same_open_file(fildes, descriptor.native);
+  const Same same = is_same_open_file(fildes, descriptor.native);
   const bool is_kept = !own_table_ && descriptor.pending == 0;
-  if (same == Answer::yes || (same == Answer::no && !is_kept)) return same == Answer::yes;
+  if (same == Same::yes || (same == Same::no && !is_kept)) return same == Same::yes;
   return has_own_inode(status) && ::fcntl(descriptor.native, F_GETFL) == descriptor.flags;
 }
 
@@ -143,9 +143,11 @@ Descriptor* Files::find_or_add(int fildes, int flags, const struct stat& status)
   wanted.device = status.st_dev;
   wanted.number = status.st_ino;
   for (Descriptor* each = descriptors_[bucket_of(wanted)]; each != nullptr; each = each->next) {
-    const bool alike = each->flags == flags && each->inode->number == status.st_ino &&
-                       each->inode->device == status.st_dev;
+    // The flags do not matter for a stream, whose requests keep their order.
+    const bool alike = (each->flags == flags || each->kind != baton::HandleKind::file) &&
+                       each->inode->number == status.st_ino && each->inode->device == status.st_dev;
     if (!alike || !serves(*each, fildes, status)) continue;
+    each->flags = flags;
     if (own_table_) ::close(fildes);
     return each;
   }

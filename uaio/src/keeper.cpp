@@ -39,7 +39,8 @@ baton::Config make_config(const Options& options, bool keeper, bool single) {
   processor.engine = options.engine;
   // If callers submitted to a ring, its completions would interrupt them, as mode=single does.
   if (!keeper && !single && options.engine == "auto") processor.engine = "emulated";
-  if (!options.wait.empty()) processor.wait = options.wait;
+  // select cannot watch high numbers, which all descriptors have that are in the program's table.
+  if (!options.wait.empty() && (keeper || options.wait != "select")) processor.wait = options.wait;
   processor.mode = keeper ? baton::Mode::per_thread : baton::Mode::shared;
   if (keeper) processor.threads = 1;
   if (!keeper) config.system = baton::Config::high_descriptors();
@@ -150,19 +151,28 @@ int Shard::ensure_drive() noexcept {
   return 0;
 }
 
+// seq_cst, as in retire(): either the keeper sees the request, or its starter sees that the keeper
+// has ended.
+void Shard::enter(int fildes) noexcept {
+  outstanding_.fetch_add(1, std::memory_order_seq_cst);
+  of_number_[place_of(fildes)].fetch_add(1, std::memory_order_relaxed);
+}
+void Shard::leave(int fildes) noexcept {
+  of_number_[place_of(fildes)].fetch_sub(1, std::memory_order_relaxed);
+  outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+}
+
 int Shard::post(Request& request) noexcept {
   // Otherwise a handler might interrupt this thread before the drive exists, find a request that is
   // pending and not sent, and wait for it.
   std::optional<SignalsBlocked> blocked;
-  // seq_cst, both, as in retire(): either the keeper sees the request, or this thread sees that the
-  // keeper has ended.
-  outstanding_.fetch_add(1, std::memory_order_seq_cst);
+  const int fildes = request.fildes;
+  enter(fildes);
   if (drive_.load(std::memory_order_seq_cst) == Drive::undecided) blocked.emplace();
   if (const int error = ensure_drive(); error != 0) {
-    outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+    leave(fildes);
     return error;
   }
-  const int fildes = request.fildes;
   Block{*request.block}.set_pending();
   // release: the keeper reads the request. From here on it may be freed and reused at any moment.
   request.stage.store(Stage::pending, std::memory_order_release);
@@ -170,7 +180,7 @@ int Shard::post(Request& request) noexcept {
       driven_by_callers() ? post_as_caller(request) : send(&request, a_request, fildes);
   if (error != 0) {
     request.stage.store(Stage::free, std::memory_order_relaxed);
-    outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+    leave(fildes);
     look_at_direct();  // a keeper that has seen the count would wait for ever
   }
   return error;
@@ -504,7 +514,7 @@ void Shard::take_request_in(Request& request, int native) noexcept {
   if (error == 0) return;
   if (native >= 0 && request.descriptor == nullptr) ::close(native);  // it was not handed on
   library_.publish(request, error, -1);
-  outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+  leave(request.fildes);
   give_request(request);
 }
 

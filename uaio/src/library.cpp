@@ -141,6 +141,11 @@ bool Library::shards_busy() const noexcept {
                      [](const auto& shard) { return shard->busy(); });
 }
 
+bool Library::shards_may_have(int fildes) const noexcept {
+  return std::any_of(shards_.begin(), shards_.end(),
+                     [fildes](const auto& shard) { return shard->may_have(fildes); });
+}
+
 // -- completions ----------------------------------------------------------------------------------
 
 void Library::announce() noexcept {

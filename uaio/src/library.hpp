@@ -39,6 +39,8 @@ class Library {
   [[nodiscard]] bool busy() const noexcept;
   /// The same for requests that are not direct.
   [[nodiscard]] bool shards_busy() const noexcept;
+  /// A request of this number may be pending there.
+  [[nodiscard]] bool shards_may_have(int fildes) const noexcept;
 
   /// False in a process that was forked by the system call itself, which the library does not
   /// notice (pthread_atfork). The context, the keeper and the pending requests belong to its

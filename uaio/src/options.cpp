@@ -3,7 +3,9 @@
 #include <signal.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 namespace uaio {
 namespace {
@@ -54,10 +56,17 @@ bool read_engine(std::string_view text, std::string& out) {
   return true;
 }
 
+bool read_wait(std::string_view text, std::string& out) {
+  constexpr std::string_view known[] = {"auto", "select", "poll", "epoll", "rt_signals"};
+  if (std::find(std::begin(known), std::end(known), text) == std::end(known)) return false;
+  out = text;
+  return true;
+}
+
 bool apply(Options& options, std::string_view key, std::string_view value) {
   constexpr std::size_t inline_max = std::size_t{1} << 30;
   if (key == "engine") return read_engine(value, options.engine);
-  if (key == "wait") return options.wait = value, true;
+  if (key == "wait") return read_wait(value, options.wait);
   if (key == "mode") return read_mode(value, options.mode);
   if (key == "threads") return read_number(value, options.threads, 1U, 64U);
   if (key == "depth") {

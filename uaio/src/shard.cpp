@@ -306,6 +306,8 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
     finish(request, moved < 0 ? errno : 0, moved);
   } else if (tenths_of_wait(request) == 0 && reads_terminal_now(request, moved)) {
     finish(request, moved < 0 ? errno : 0, moved);
+  } else if ((flags & O_NONBLOCK) != 0 && is_first_of_stream(request) && is_unready(request)) {
+    finish(request, EAGAIN, -1);
   } else if (driven_by_callers() && !ensure_handle(file)) {
     finish(request, EAGAIN, -1);  // later the timer's handler might need it, and must not allocate
   } else if (request.after_direct != 0) {
@@ -316,6 +318,20 @@ int Shard::start_in_turn(Request& request, int fildes, bool late) noexcept {
     launch(request);
   }
   return 0;
+}
+
+/// Of a stream, and no earlier request of the same direction is pending. If the stream is
+/// non-blocking, its result is that of read or write now. A later one keeps its place, although the
+/// program has set O_NONBLOCK since.
+bool Shard::is_first_of_stream(const Request& request) const noexcept {
+  const Descriptor& file = *request.descriptor;
+  if (syncs(request.action) || file.kind == baton::HandleKind::file) return false;
+  const Request* each = file.inode->first;
+  while (each != &request &&
+         (each->descriptor != &file || reads(each->action) != reads(request.action))) {
+    each = each->file_next;
+  }
+  return each == &request;
 }
 
 bool Shard::ensure_handle(Descriptor& descriptor) noexcept {
@@ -454,7 +470,8 @@ void Shard::fill(Request& request) noexcept {
   Operation& operation = request.operation;
   const OperationKind kind = kind_of(request);
   std::uint16_t flags = 0;
-  if (kind == OperationKind::write_stream) flags |= Operation::exactly;
+  const bool waits = (request.descriptor->flags & O_NONBLOCK) == 0;
+  if (kind == OperationKind::write_stream && waits) flags |= Operation::exactly;
   if (kind == OperationKind::write_file && appends(request)) {
     flags |= Operation::append;
   }
@@ -530,7 +547,7 @@ void Shard::finish(Request& request, int error, ssize_t result) noexcept {
     if (error == ECANCELED) ++tally->cancelled;
   }
   library_.publish(request, error, result);
-  outstanding_.fetch_sub(1, std::memory_order_acq_rel);
+  leave(request.fildes);
   give_request(request);
   if (tally != nullptr && tally->streams == 0) answer(*tally);
 }
@@ -649,6 +666,7 @@ void Shard::after_fork_in_child() noexcept {
   after_direct_ = {};
   collecting_ = false;
   outstanding_.store(0, std::memory_order_relaxed);
+  for (auto& each : of_number_) each.store(0, std::memory_order_relaxed);
   keeper_answer_.store(0, std::memory_order_relaxed);
   drive_.store(Drive::undecided, std::memory_order_release);
 }

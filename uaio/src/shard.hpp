@@ -61,6 +61,11 @@ class Shard {
     return outstanding_.load(std::memory_order_acquire) != 0;
   }
 
+  /// Whether a request of this number may be pending; another number may have the same counter.
+  [[nodiscard]] bool may_have(int fildes) const noexcept {
+    return of_number_[place_of(fildes)].load(std::memory_order_relaxed) != 0;
+  }
+
   // -- where callers drive ------------------------------------------------------------------------
 
   [[nodiscard]] bool driven_by_callers() const noexcept {
@@ -97,6 +102,15 @@ class Shard {
   static constexpr std::uint32_t in_flight_max = 1U << 19;
   static constexpr int priorities = 21;  // 0 to sysconf(_SC_AIO_PRIO_DELTA_MAX)
 
+  static constexpr std::size_t places = 256;
+
+  static std::size_t place_of(int fildes) noexcept {
+    return static_cast<std::size_t>(fildes) % places;
+  }
+  /// A request of this number is pending, or no longer.
+  void enter(int fildes) noexcept;
+  void leave(int fildes) noexcept;
+
   // The program's side.
   int ensure_drive() noexcept;
   int send(void* pointer, unsigned kind, int fildes) noexcept;
@@ -126,6 +140,7 @@ class Shard {
   // For the thread that drives.
   int start(Request& request, int fildes) noexcept;
   int start_in_turn(Request& request, int fildes, bool late) noexcept;
+  [[nodiscard]] bool is_first_of_stream(const Request& request) const noexcept;
   bool ensure_handle(Descriptor& descriptor) noexcept;
   void launch(Request& request) noexcept;
   [[nodiscard]] Line* line_of(const Request& request) const noexcept;
@@ -153,6 +168,7 @@ class Shard {
   const bool single_;
   std::atomic<Drive> drive_{Drive::undecided};
   std::atomic<std::uint32_t> outstanding_{0};
+  std::array<std::atomic<std::uint32_t>, places> of_number_{};  // of those, requests by number
   // Held while a drive is chosen or a sender is replaced; where callers drive, around everything.
   pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
   Mailbox mailbox_;

@@ -466,7 +466,11 @@ int begin_checked(aiocb& block, Action action, const Notification& note, Group* 
       if (limit == SizeLimit::none) batch.writes_to = transfer.fildes;
       return start_direct(block, transfer, note, group, batch);
     }
-    if (!is_uncertain) {
+    // The keeper knows whether an earlier request of a stream comes first, which the program has
+    // made non-blocking since.
+    const bool in_turn = (transfer.flags & O_NONBLOCK) != 0 &&
+                         library.shards_may_have(transfer.fildes) && is_stream(transfer.fildes);
+    if (!is_uncertain && !in_turn) {
       done = try_at_once(transfer, library.options(), library.shards_busy(),
                          group != nullptr && group->waited_for ? list_patience : 1);
     }

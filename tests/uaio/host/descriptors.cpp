@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -333,6 +334,42 @@ HOST_CASE(reads_of_one_pipe_keep_their_order, "order") {
     CHECK(host::finish(reads[static_cast<std::size_t>(i)]) == 1);
     CHECK(bytes[static_cast<std::size_t>(i)] == i % 100);
   }
+}
+// The second request begins when the first one is over, which waits for room or for data.
+HOST_CASE(stream_that_stops_blocking_keeps_its_order, "order") {
+  host::end_in_time();
+  int ends[2];
+  CHECK(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  std::vector<char> first(1U << 20, 'f');
+  std::vector<char> second(1'000, 's');
+  aiocb writes[] = {host::request(ends[0], first.data(), first.size()),
+                    host::request(ends[0], second.data(), second.size())};
+  char bytes[2] = {};
+  aiocb reads[] = {host::request(ends[0], &bytes[0], 1), host::request(ends[0], &bytes[1], 1)};
+  int waiting = 0;
+  CHECK(aio_write(&writes[0]) == 0);
+  host::until([&] { return ::ioctl(ends[1], FIONREAD, &waiting) == 0 && waiting > 0; });
+  CHECK(::fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+  std::vector<char> got(first.size() + second.size());
+  std::size_t size = 0;
+  // Some room, which the second one must leave to the first.
+  const auto take = [&](std::size_t most) {
+    const ssize_t more = ::recv(ends[1], got.data() + size, std::min(most, got.size() - size), 0);
+    CHECK(more > 0);
+    size += static_cast<std::size_t>(more);
+  };
+  while (size < 65'536) take(4'096);
+  CHECK(aio_write(&writes[1]) == 0);
+  while (size < got.size()) take(65'536);
+  CHECK(host::finish(writes[0]) == 1 << 20 && host::finish(writes[1]) == 1'000);
+  CHECK(std::equal(first.begin(), first.end(), got.begin()));
+  CHECK(::fcntl(ends[0], F_SETFL, 0) == 0);
+  CHECK(aio_read(&reads[0]) == 0);
+  CHECK(::fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+  CHECK(aio_read(&reads[1]) == 0);
+  CHECK(::send(ends[1], "ab", 2, 0) == 2);
+  CHECK(host::finish(reads[0]) == 1 && host::finish(reads[1]) == 1);
+  CHECK(bytes[0] == 'a' && bytes[1] == 'b');
 }
 HOST_CASE(positions_beyond_four_gigabytes, "kinds of files") {
   const int file = host::temporary();

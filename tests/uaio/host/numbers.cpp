@@ -203,6 +203,33 @@ HOST_CASE(reused_number_of_a_busy_stream_answers_again, "descriptors") {
   CHECK(host::finish(read) == -1 && errno == EAGAIN);
 }
 
+// A pending request of the number's earlier file, which blocks, is none of the new file's.
+HOST_CASE(reused_number_of_a_pending_read_answers_again, "descriptors") {
+  host::end_in_time();
+  Pipe earlier;
+  Pipe later;
+  CHECK(::fcntl(later.out(), F_SETFL, O_NONBLOCK) == 0);
+  CHECK(::fcntl(later.in(), F_SETFL, O_NONBLOCK) == 0);
+  const int number = ::dup(earlier.out());
+  char bytes[2] = {};
+  aiocb pending = host::request(number, &bytes[0], 1);
+  CHECK(aio_read(&pending) == 0);
+  CHECK(::dup2(later.out(), number) == number);
+  aiocb read = host::request(number, &bytes[1], 1);
+  CHECK(aio_read(&read) == 0);
+  CHECK(host::finish(read) == -1 && errno == EAGAIN);
+  CHECK(::dup2(later.in(), number) == number);
+  std::vector<char> data(1U << 20, 'l');
+  aiocb write = host::request(number, data.data(), data.size());
+  CHECK(aio_write(&write) == 0);
+  const ssize_t written = host::finish(write);
+  CHECK(written > 0 && written < static_cast<ssize_t>(data.size()));
+  CHECK(aio_write(&write) == 0);
+  CHECK(host::finish(write) == -1 && errno == EAGAIN);
+  CHECK(::write(earlier.in(), "e", 1) == 1);
+  CHECK(host::finish(pending) == 1 && bytes[0] == 'e');
+}
+
 // More requests than one call submits. Each request of the closed number gets the error, and no
 // other does.
 HOST_CASE(list_with_a_closed_number_among_many, "answers") {
