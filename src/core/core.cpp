@@ -162,15 +162,22 @@ std::error_code Proactor::Core::refuses_handles(Home home) const noexcept {
   return {};
 }
 
-std::error_code Proactor::Core::refuses_one_more(Home home) const noexcept {
+std::error_code Proactor::Core::reserve(Place& place, Home home) noexcept {
   if (const std::error_code error = refuses_handles(home)) return error;
-  if (ledger_.handles.count() >= ledger_.handles.most()) return errc::no_free_handles;
-  return {};
+  return take(place, home);
+}
+
+std::error_code Proactor::Core::take(Place& place, Home home) noexcept {
+  place.record_ = ledger_.handles.reserve(home.lane == Home::by_policy);
+  if (place.record_ != nullptr) return {};
+  return refuses_everything() ? errc::stopped : errc::no_free_handles;
 }
 
 Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Ownership ownership,
-                                      Home home) noexcept {
-  if (const std::error_code error = refuses_handles(home)) return unexpected{error};
+                                      Home home, Place* place) noexcept {
+  if (place == nullptr) {
+    if (const std::error_code error = refuses_handles(home)) return unexpected{error};
+  }
   const int flags = system_.fcntl(native, F_GETFL, 0);
   if (flags < 0) return unexpected{std::error_code{errno, std::system_category()}};  // EBADF
   OpenFacts facts{.readable = (flags & O_ACCMODE) != O_WRONLY,
@@ -192,29 +199,27 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   const bool nonblocking = (flags & O_NONBLOCK) != 0;
   const bool set_nonblocking = owned && !nonblocking && kind != HandleKind::file;
   const std::uint32_t lane = home_of(home);
-  Handle* handle =
-      ledger_.handles.allocate(native, kind, ownership, nonblocking || set_nonblocking,
-                               static_cast<std::uint16_t>(lane), home.processor, facts, accepted);
-  if (handle == nullptr) {
-    return unexpected{
-        make_error_code(refuses_everything() ? errc::stopped : errc::no_free_handles)};
+  Place own{*this};
+  if (place == nullptr) {
+    if (const std::error_code error = take(own, home)) return unexpected{error};
+    place = &own;
   }
-  if (const auto error = ledger_.numbers.claim(*handle)) {
-    ledger_.handles.release(*handle);
-    return unexpected{error};
-  }
+  Handle& handle = *place->record_;
+  HandleTable::fill(handle, native, kind, ownership, nonblocking || set_nonblocking,
+                    static_cast<std::uint16_t>(lane), home.processor, facts);
+  if (const auto error = ledger_.numbers.claim(handle)) return unexpected{error};
   // Last, so that a refused descriptor is left as it was.
   if (set_nonblocking && system_.fcntl(native, F_SETFL, flags | O_NONBLOCK) != 0) {
     const std::error_code error{errno, std::system_category()};
-    ledger_.numbers.forget(*handle);
-    ledger_.handles.release(*handle);
+    ledger_.numbers.forget(handle);
     return unexpected{error};
   }
+  place->record_ = nullptr;
   // FD_CLOEXEC is the only descriptor flag, so the flags need not be read before.
   if (owned) system_.fcntl(native, F_SETFD, FD_CLOEXEC);
   lanes_[lane]->open_handles.fetch_add(1, std::memory_order_relaxed);
-  HandleTable::open(*handle);  // last: an end of the proactor closes it from now on
-  return handle;
+  HandleTable::open(handle);  // last: an end of the proactor closes it from now on
+  return &handle;
 }
 
 // A dedicated processor's own thread takes what its engine shows.

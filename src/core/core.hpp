@@ -73,11 +73,26 @@ class Proactor::Core final : public HandlerRunner {
                          Deadline deadline) noexcept;
   std::error_code post(Operation& operation, Notify level, Home home) noexcept;
 
-  Result<Handle*> adopt(NativeHandle native, HandleKind kind, Ownership ownership,
-                        Home home) noexcept;
-  /// Why adopt() would refuse any descriptor now, for a caller whose descriptor leaves traces when
-  /// it is made: a file.
-  [[nodiscard]] std::error_code refuses_one_more(Home home) const noexcept;
+  /// A place in the table of handles for a descriptor that leaves traces when it is made: a file.
+  class Place {
+   public:
+    explicit Place(Core& core) noexcept : table_(core.ledger_.handles) {}
+    ~Place() {
+      if (record_ != nullptr) table_.release(*record_);
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+
+   private:
+    friend class Core;
+    HandleTable& table_;
+    Handle* record_ = nullptr;
+  };
+  /// Any error of adopt() that does not depend on the descriptor.
+  std::error_code reserve(Place& place, Home home) noexcept;
+  /// `place`: was reserved with this home.
+  Result<Handle*> adopt(NativeHandle native, HandleKind kind, Ownership ownership, Home home,
+                        Place* place = nullptr) noexcept;
   std::error_code close(Handle& handle, Operation& operation) noexcept;
   void close_detached(Handle& handle) noexcept;
 
@@ -117,6 +132,7 @@ class Proactor::Core final : public HandlerRunner {
 
  private:
   [[nodiscard]] std::error_code refuses_handles(Home home) const noexcept;
+  std::error_code take(Place& place, Home home) noexcept;
   [[nodiscard]] const Engine* foreign_loops_engine() const noexcept;
   void requeue(Lane& lane, Operation& operation) noexcept override;
   void brought_back(Operation& operation) noexcept override;

@@ -9,9 +9,7 @@
 
 namespace baton {
 
-Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ownership,
-                              bool nonblocking, std::uint16_t lane, std::uint16_t processor,
-                              OpenFacts facts, bool accepted) noexcept {
+Handle* HandleTable::reserve(bool accepted) noexcept {
   const os::LockGuard lock{mutex_, system_};
   if (ended_ || (count() >= most_ && !accepted)) return nullptr;
   Handle* handle = free_;
@@ -24,33 +22,38 @@ Handle* HandleTable::allocate(NativeHandle native, HandleKind kind, Ownership ow
     handle->index_ = index;
     used_.store(index + 1, std::memory_order_release);
   }
-  handle->native_ = native;
   handle->generation_.fetch_add(1, std::memory_order_relaxed);
   BATON_ASSERT(handle->asked_.load(std::memory_order_relaxed) ==
                AskedWord::of(handle->generation()));
-  handle->kind_.store(kind, std::memory_order_relaxed);
-  handle->ownership_ = ownership;
-  handle->nonblocking_ = nonblocking;
-  handle->readable_ = facts.readable;
-  handle->writable_ = facts.writable;
-  handle->is_terminal_ = facts.is_terminal;
-  handle->appends_ = facts.appends;
-  handle->direct_ = facts.direct;
-  handle->syncs_ = facts.syncs;
-  handle->is_file_ = kind == HandleKind::file || facts.is_file;
-  handle->set_records(Handle::Records::unknown);
-  // A regular file's close may wait for its server or its disk.
-  handle->close_may_block_.store(handle->is_file_, std::memory_order_relaxed);
-  handle->lane_.store(lane, std::memory_order_relaxed);
-  handle->processor_.store(processor, std::memory_order_relaxed);
-  handle->attached_ = 0;
-  handle->pending_ = 0;
-  handle->closing_ = nullptr;
-  handle->operations_ = nullptr;
-  handle->next_ = nullptr;
-  handle->route_.store(nullptr, std::memory_order_relaxed);
   count_.fetch_add(1, std::memory_order_relaxed);
   return handle;
+}
+
+void HandleTable::fill(Handle& handle, NativeHandle native, HandleKind kind, Ownership ownership,
+                       bool nonblocking, std::uint16_t lane, std::uint16_t processor,
+                       OpenFacts facts) noexcept {
+  handle.native_ = native;
+  handle.kind_.store(kind, std::memory_order_relaxed);
+  handle.ownership_ = ownership;
+  handle.nonblocking_ = nonblocking;
+  handle.readable_ = facts.readable;
+  handle.writable_ = facts.writable;
+  handle.is_terminal_ = facts.is_terminal;
+  handle.appends_ = facts.appends;
+  handle.direct_ = facts.direct;
+  handle.syncs_ = facts.syncs;
+  handle.is_file_ = kind == HandleKind::file || facts.is_file;
+  handle.set_records(Handle::Records::unknown);
+  // A regular file's close may wait for its server or its disk.
+  handle.close_may_block_.store(handle.is_file_, std::memory_order_relaxed);
+  handle.lane_.store(lane, std::memory_order_relaxed);
+  handle.processor_.store(processor, std::memory_order_relaxed);
+  handle.attached_ = 0;
+  handle.pending_ = 0;
+  handle.closing_ = nullptr;
+  handle.operations_ = nullptr;
+  handle.next_ = nullptr;
+  handle.route_.store(nullptr, std::memory_order_relaxed);
 }
 
 bool HandleTable::ensure(std::uint32_t index) noexcept {

@@ -54,11 +54,22 @@ class HandleTable {
   }
 
   /// A new record, which for_each does not visit before open(); null when the table is full, or
-  /// after end(). `accepted`: it may use one of the reserved places (limits::handles_for_accepted).
-  /// Any thread.
+  /// after end(). `accepted`: it may use one of the places kept for accepted connections
+  /// (limits::handles_for_accepted). Any thread.
   Handle* allocate(NativeHandle native, HandleKind kind, Ownership ownership, bool nonblocking,
                    std::uint16_t lane, std::uint16_t processor = Handle::any_processor,
-                   OpenFacts facts = {}, bool accepted = false) noexcept;
+                   OpenFacts facts = {}, bool accepted = false) noexcept {
+    Handle* const handle = reserve(accepted);
+    if (handle != nullptr) {
+      fill(*handle, native, kind, ownership, nonblocking, lane, processor, facts);
+    }
+    return handle;
+  }
+  /// The same in two steps, for a descriptor that is made only when there is a place for it.
+  Handle* reserve(bool accepted = false) noexcept;
+  static void fill(Handle& handle, NativeHandle native, HandleKind kind, Ownership ownership,
+                   bool nonblocking, std::uint16_t lane, std::uint16_t processor,
+                   OpenFacts facts) noexcept;
   static void open(Handle& handle) noexcept {
     handle.phase_.store(Handle::Phase::open, std::memory_order_release);
   }

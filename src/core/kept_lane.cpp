@@ -3,6 +3,7 @@
 
 #include "os/fork.hpp"
 #include "os/process_mutex.hpp"
+#include "os/thread_end.hpp"
 
 namespace baton {
 namespace {
@@ -12,9 +13,10 @@ const os::System& real() noexcept { return os::real_system(); }
 
 }  // namespace
 
+/// Without a destructor: glibc ends the process when it has no memory to register one.
 class KeptLane::List {
  public:
-  ~List() {
+  void let_all_go() noexcept {
     while (KeptLane* lane = take_first()) {
       // In a forked child the lane is the parent's.
       if (lane->fork_generation_ == os::fork_generation()) lane->let_go_(lane->context_);
@@ -45,12 +47,16 @@ class KeptLane::List {
 };
 
 KeptLane::List& KeptLane::of_this_thread() noexcept {
-  static thread_local List list;
+  // initial-exec: the dynamic linker ends the process when it has no memory for it.
+  [[gnu::tls_model("initial-exec")]] static constinit thread_local List list;
   return list;
 }
 
 void KeptLane::keep(void (*let_go)(void* context), void* context) noexcept {
+  static os::ThreadEnd end{[](void* list) { static_cast<List*>(list)->let_all_go(); }};
   List& mine = of_this_thread();
+  // Each time: if there is no memory for it, a later turn of this thread may find some.
+  static_cast<void>(end.watch(&mine));
   if (list_ == &mine) return;  // no other thread can have changed that
   let_go_ = let_go;
   context_ = context;

@@ -555,7 +555,9 @@ bool Ledger::may_wait_for_closes(const Lane& lane) const noexcept {
 }
 
 bool Ledger::submit_close(Lane& lane, Handle& handle) noexcept {
-  if (!handle.owned() || !handle.close_may_block() || !may_wait_for_closes(lane)) return false;
+  if (!handle.owned() || !handle.close_may_block()) return false;
+  // A socket that lingers would hold this thread for as long as its peer likes.
+  if (handle.is_file() && !may_wait_for_closes(lane)) return false;
   Processor* const processor = closer(lane, handle);
   if (processor == nullptr || !may_call(*processor)) return false;
   Operation* operation = Access::closing(handle);

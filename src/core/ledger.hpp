@@ -167,9 +167,9 @@ class Ledger {
   /// is none.
   Handle* next_closable(Lane& lane) noexcept;
   /// Hands the closing to an engine because it may block. False: the caller closes the descriptor,
-  /// outside the mutex, and calls closed(). So it is, too, when engines have more closes than there
-  /// are free places for handles: each holds one, and a program that opens and closes faster than
-  /// they are made would find none.
+  /// outside the mutex, and calls closed(). So it is, too, for a file when engines have more closes
+  /// than there are free places for handles: each holds one, and a program that opens and closes
+  /// faster than they are made would find none.
   bool submit_close(Lane& lane, Handle& handle) noexcept;
   [[nodiscard]] Processor* closer(const Lane& lane, const Handle& handle) const noexcept;
   [[nodiscard]] bool may_wait_for_closes(const Lane& lane) const noexcept;

@@ -52,7 +52,8 @@ Result<File> File::open(Proactor& proactor, const std::string& path, FileFlags f
     return unexpected{std::make_error_code(std::errc::invalid_argument)};
   }
   // First: an open makes a file and truncates it, and must do neither if the proactor refuses it.
-  if (const auto error = proactor.core().refuses_one_more(options.home)) return unexpected{error};
+  Proactor::Core::Place place{proactor.core()};
+  if (const auto error = proactor.core().reserve(place, options.home)) return unexpected{error};
   // O_NONBLOCK: the open of a FIFO must not wait for its other end. For a file it means that the
   // open does not wait for a lease of another process (EAGAIN), so try again without it, once: a
   // file system may have EAGAIN as its own answer. If it stayed, some file systems would misbehave.
@@ -67,7 +68,11 @@ Result<File> File::open(Proactor& proactor, const std::string& path, FileFlags f
   io::Descriptor descriptor{system, fd};
   if (auto error = check_is_file(system, fd)) return unexpected{error};
   if (more != 0 && system.fcntl(fd, F_SETFL, system_flag) != 0) return unexpected{io::last_error()};
-  return io::adopt_or_close<File>(proactor, descriptor.release(), options.home);
+  const Result<Handle*> handle =
+      proactor.core().adopt(fd, HandleKind::file, Ownership::owned, options.home, &place);
+  if (!handle) return unexpected{handle.error()};
+  descriptor.release();
+  return File{proactor, **handle};
 }
 
 Result<File> File::adopt(Proactor& proactor, NativeHandle native, Ownership ownership,

@@ -67,6 +67,7 @@ constexpr Line lines[] = {
     {"Timing", "a_nearer_timer_wakes_the_thread_that_waits", "threads"},
     {"Timing", "", "5"},
     {"Close", "", "6"},
+    {"CloseOfFiles", "", "10"},
     {"Errors", "", "7"},
     {"Run", "an_exception_leaves_one_run_and_the_others_go_on", "7"},
     {"Run", "run_works_again_after_an_exception", "7"},

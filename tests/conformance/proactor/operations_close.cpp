@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 #include "operations.hpp"
@@ -276,6 +277,33 @@ TEST_P(Close, operations_that_may_block) {
   proactor().close_detached(*second);
   run([&] { return proactor().statistics().handles == 0; });
   EXPECT_FALSE(is_open(number));
+}
+
+// A place in the table is worth less than a thread that is held until the peer reads.
+TEST_P(Close, of_a_socket_that_lingers_is_never_made_by_a_thread_of_run) {
+  static std::atomic<int> watched;
+  static std::atomic<std::thread::id> by;
+  static const os::System system = [] {
+    os::System noting = os::real_system();
+    noting.close = [](int fd) {
+      if (fd == watched) by = std::this_thread::get_id();
+      return os::real_system().close(fd);
+    };
+    return noting;
+  }();
+  use([](Config& config) {
+    config.handles_max = 1;
+    config.system = &system;
+  });
+  Pair pair = tcp_pair();
+  watched = pair.ours.get();
+  by = std::thread::id{};  // the ring may make it, without a call
+  Handle* const handle = adopt(pair.ours);
+  proactor().set_close_may_block(*handle, true);
+  inside([&] { proactor().close_detached(*handle); });
+  run([&] { return proactor().statistics().handles == 0; });
+  EXPECT_FALSE(is_open(watched));
+  EXPECT_NE(by.load(), std::this_thread::get_id());
 }
 
 }  // namespace

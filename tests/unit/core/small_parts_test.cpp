@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <stdexcept>
 #include <thread>
 
@@ -15,6 +18,20 @@
 #include "os/fork.hpp"
 #include "support/child.hpp"
 #include "support/descriptors.hpp"
+
+namespace {
+thread_local volatile int calloc_fails = 0;
+}  // namespace
+
+extern "C" [[gnu::visibility("default")]] void* calloc(std::size_t count,
+                                                       std::size_t size) noexcept {
+  if (calloc_fails != 0 || (size != 0 && count > SIZE_MAX / size)) {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  void* const found = std::malloc(count * size);
+  return found != nullptr ? std::memset(found, 0, count * size) : nullptr;
+}
 
 namespace baton {
 namespace {
@@ -92,8 +109,46 @@ TEST(KeptLane, IsLetGoOnceWhenItsThreadEnds) {
   EXPECT_EQ(count, 2);
 }
 
-// The lane is the parent's. exit() destroys the thread's list first, and calls this function before
-// it destroys anything else.
+// glibc ends the process when it has no memory to register the destructor of a thread's object.
+TEST(KeptLane, NeedsNoMemory) {
+  int count = 0;
+  KeptLane lane;
+  std::thread{[&] {
+    calloc_fails = 1;
+    lane.keep([](void* context) { ++*static_cast<int*>(context); }, &count);
+    calloc_fails = 0;
+  }}.join();
+  EXPECT_EQ(count, 1);
+}
+
+// A thread's last calls may come after the destructors of its objects.
+TEST(KeptLane, IsLetGoByAThreadThatComesBackAtItsEnd) {
+  static int count;
+  static KeptLane lane;
+  count = 0;
+  std::thread{[] {
+    struct Last {
+      ~Last() {
+        lane.keep([](void*) { ++count; }, nullptr);
+      }
+    };
+    static thread_local const Last last;
+    static_cast<void>(&last);
+    KeptLane other;
+    other.keep([](void*) {}, nullptr);
+    other.forget();
+  }}.join();
+  EXPECT_EQ(count, 1);
+  lane.forget();  // in no list any more
+}
+
+// Before main(), so exit() calls it after the end of the thread's list.
+bool ends_the_child = false;
+[[maybe_unused]] const int registered = std::atexit([] {
+  if (ends_the_child) ::_exit(0);
+});
+
+// The lane is the parent's.
 TEST(KeptLane, IsNotLetGoInAForkedChild) {
   KeptLane lane;
   pid_t child = -1;
@@ -101,7 +156,7 @@ TEST(KeptLane, IsNotLetGoInAForkedChild) {
     lane.keep([](void*) { ::_exit(1); }, nullptr);
     child = ::fork();
     if (child == 0) {
-      std::atexit([] { ::_exit(0); });
+      ends_the_child = true;
       std::exit(2);
     }
     lane.forget();

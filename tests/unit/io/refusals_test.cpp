@@ -230,6 +230,42 @@ TEST_F(Refusals, of_the_proactor_leave_a_file_as_it_is) {
   ::unlink(name.c_str());
 }
 
+// What another thread does while the file is opened.
+TEST_F(Refusals, never_come_after_a_file_was_truncated) {
+  static Proactor* proactor = nullptr;
+  static void (*meanwhile)() = nullptr;
+  static const os::System system = [] {
+    os::System made = os::real_system();
+    made.open = [](const char* path, int flags, mode_t mode) {
+      const int fd = os::real_system().open(path, flags, mode);
+      meanwhile();
+      return fd;
+    };
+    return made;
+  }();
+  static std::error_code of_the_pipe;
+  const auto take_the_place = [] {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    ::close(ends[1]);
+    of_the_pipe = error_of(Pipe::adopt(*proactor, ends[0]));
+    ::close(ends[0]);
+  };
+  const auto stop = [] { proactor->stop(); };
+  for (void (*const what)() : {+take_the_place, +stop}) {
+    Config one = config(1);
+    one.system = &system;
+    Proactor own{one};
+    proactor = &own;
+    meanwhile = what;
+    const auto file = File::open(own, "/tmp", FileFlags::read);
+    EXPECT_EQ(error_of(file), std::errc::is_a_directory);
+    own.restart();
+    EXPECT_FALSE(error_of(File::open(own, "/proc/self/exe", FileFlags::read)));
+  }
+  EXPECT_EQ(of_the_pipe, errc::no_free_handles);
+}
+
 TEST_F(Refusals, of_options_of_a_datagram_socket) {
   BindOptions options;
   options.reuse_address = options.reuse_port = true;
