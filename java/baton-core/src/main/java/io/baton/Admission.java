@@ -24,6 +24,8 @@ final class Admission {
     } catch (ReflectiveOperationException e) {
       throw new ExceptionInInitializerError(e);
     }
+    // The JVM needs memory for the first call, and a close may come when there is none.
+    new Admission(null).close();
   }
 
   private final Settings settings;
@@ -34,6 +36,9 @@ final class Admission {
   private volatile long finished;
   private volatile long claimedBytes;
   private volatile long finishedBytes;
+
+  /** Bytes of writes that were not started after all. Guarded by this, but for reading. */
+  volatile long unclaimedBytes;
 
   Admission(Settings settings) {
     this.settings = settings;
@@ -57,7 +62,7 @@ final class Admission {
 
   long queuedBytes() {
     // In this order, as in pending().
-    long done = finishedBytes;
+    long done = finishedBytes + unclaimedBytes;
     return claimedBytes - done;
   }
 
@@ -88,7 +93,7 @@ final class Admission {
   void claimBytes(long bytes) {
     long most = settings.writeBytesMax();
     while (true) {
-      long done = finishedBytes;
+      long done = finishedBytes + unclaimedBytes;
       long seen = claimedBytes;
       long queued = seen - done;
       if (queued > 0 && queued + bytes > most) {
@@ -105,11 +110,6 @@ final class Admission {
         return;
       }
     }
-  }
-
-  /** The write was not started after all. Any thread. */
-  void unclaimBytes(long bytes) {
-    CLAIMED_BYTES.getAndAdd(this, -bytes);
   }
 
   /** The lane's thread: a write is done. */

@@ -216,11 +216,11 @@ public final class AsynchChannel implements AutoCloseable {
    * Writes a whole buffer: {@link AsynchHandler#onWriteCompleted}. Behind other writes it waits its
    * turn; the queue has a bound in bytes and one in operations.
    *
-   * @param buffer written from its position up to its limit
+   * @param buffer written from its position up to its limit; may be empty for an empty datagram
    * @return number of the operation
    */
   public long write(ByteBuffer buffer) {
-    Check.readable(buffer, "buffer");
+    checkWrite(buffer);
     return startWrite(buffer, null, null, -1, 0, null);
   }
 
@@ -232,7 +232,7 @@ public final class AsynchChannel implements AutoCloseable {
    * @return number of the operation
    */
   public long write(ByteBuffer buffer, Duration timeout) {
-    Check.readable(buffer, "buffer");
+    checkWrite(buffer);
     return startWrite(buffer, null, null, -1, Check.positive(timeout, "timeout"), null);
   }
 
@@ -608,6 +608,14 @@ public final class AsynchChannel implements AutoCloseable {
     need(is(Endpoint.Kind.DATAGRAM), "receive", "a datagram channel");
   }
 
+  void checkWrite(ByteBuffer buffer) {
+    if (is(Endpoint.Kind.DATAGRAM)) {
+      Check.notNull(buffer, "buffer");
+    } else {
+      Check.readable(buffer, "buffer");
+    }
+  }
+
   void checkWriteTo(ByteBuffer buffer, SocketAddress remote) {
     Check.notNull(buffer, "buffer");
     Check.address(remote, "remote");
@@ -634,8 +642,6 @@ public final class AsynchChannel implements AutoCloseable {
       read = new OpRead(this);
       read.startedOutside = !core.lane.isCurrent();
     }
-    // Behind the memory: the channel cannot be closed before an operation that has a number ends.
-    long number = core.admission.claim();
     read.buffer = buffer;
     read.begin = buffer == null ? 0 : buffer.position();
     read.pooled = buffer == null;
@@ -643,7 +649,7 @@ public final class AsynchChannel implements AutoCloseable {
     read.delimiter = delimiter;
     read.position = position;
     read.future = future;
-    return core.start(read, number, timeout);
+    return core.start(read, timeout);
   }
 
   long startWrite(
@@ -657,21 +663,22 @@ public final class AsynchChannel implements AutoCloseable {
     checkForEngine(buffer);
     long bytes = buffer.remaining();
     OpWrite write = newWrite(OpWrite.What.BYTES);
-    core.admission.claimBytes(bytes);
-    long number;
-    try {
-      number = core.admission.claim();
-    } catch (RuntimeException | OutOfMemoryError e) {
-      core.admission.unclaimBytes(bytes);
-      throw e;
-    }
     write.buffer = buffer;
     write.block = block;
     write.address = address;
     write.position = position;
     write.charge = bytes;
     write.future = future;
-    return core.start(write, number, timeout);
+    core.admission.claimBytes(bytes);
+    try {
+      return core.start(write, timeout);
+    } catch (RuntimeException | Error e) {
+      // No call: the stack may be at its end.
+      synchronized (core.admission) {
+        core.admission.unclaimedBytes += bytes;
+      }
+      throw e;
+    }
   }
 
   long startWrite(PooledBuffer block, OperationFuture<?> future) {
@@ -680,7 +687,7 @@ public final class AsynchChannel implements AutoCloseable {
     try {
       Check.readable(block.getBuffer(), "block");
       return startWrite(block.getBuffer(), block, null, -1, 0, future);
-    } catch (RuntimeException | OutOfMemoryError e) {
+    } catch (RuntimeException | Error e) {
       block.takeBack();
       throw e;
     }
@@ -698,18 +705,16 @@ public final class AsynchChannel implements AutoCloseable {
 
   private long startWithoutBuffer(OpWrite.What what, OperationFuture<?> future) {
     OpWrite write = newWrite(what);
-    long number = core.admission.claim();
     write.future = future;
-    return core.start(write, number, 0);
+    return core.start(write, 0);
   }
 
   long startTimer(Duration delay, OperationFuture<?> future) {
     // Nanosecond 0 would mean that there is no deadline.
     long time = Math.max(1, Check.notNegative(delay, "delay"));
     OpTimeout timer = new OpTimeout(this, OpTimeout.Kind.TIMER);
-    long number = core.admission.claim();
     timer.future = future;
-    return core.start(timer, number, time);
+    return core.start(timer, time);
   }
 
   private OpWrite newWrite(OpWrite.What what) {
@@ -725,19 +730,17 @@ public final class AsynchChannel implements AutoCloseable {
   long startAccept(OperationFuture<?> future) {
     need(is(Endpoint.Kind.LISTENER), "accept", "a listener");
     OpAccept accept = new OpAccept(this);
-    long number = core.admission.claim();
     accept.future = future;
-    return core.start(accept, number, 0);
+    return core.start(accept, 0);
   }
 
   long startConnect(SocketAddress remote, long timeout, OperationFuture<?> future) {
     Check.address(remote, "remote");
     need(is(Endpoint.Kind.STREAM), "connect", "a stream");
     OpConnect connect = new OpConnect(this);
-    long number = core.admission.claim();
     connect.address = remote;
     connect.future = future;
-    return core.start(connect, number, timeout);
+    return core.start(connect, timeout);
   }
 
   /** Complete when the channel is closed. */

@@ -180,7 +180,7 @@ public final class AsynchFutures {
    * @return number of bytes
    */
   public CompletableFuture<Integer> write(ByteBuffer buffer) {
-    Check.readable(buffer, "buffer");
+    channel.checkWrite(buffer);
     return startWrite(buffer, null, -1, 0);
   }
 
@@ -192,7 +192,7 @@ public final class AsynchFutures {
    * @return number of bytes
    */
   public CompletableFuture<Integer> write(ByteBuffer buffer, Duration timeout) {
-    Check.readable(buffer, "buffer");
+    channel.checkWrite(buffer);
     return startWrite(buffer, null, -1, Check.positive(timeout, "timeout"));
   }
 

@@ -1,6 +1,7 @@
 package io.baton;
 
 import io.baton.ChannelTransfer.FileWork;
+import io.baton.spi.ChannelEndpoint;
 import io.baton.spi.Endpoint;
 import io.baton.spi.Transfer;
 import java.io.IOException;
@@ -70,17 +71,32 @@ final class ChannelCore {
 
   // -- any thread --------------------------------------------------------------------------------
 
-  /** Hands an operation with a claimed number to the lane. timeout: nanoseconds, 0 for none. */
-  long start(Operation operation, long number, long timeout) {
-    operation.activation = number;
-    if (operation.future != null) {
-      operation.future.started(number);
-    }
+  /**
+   * Claims a number for an operation and hands it to the lane. Either this throws and nothing is
+   * started, or the operation completes, also if the stack ends behind the claim.
+   *
+   * @param timeout nanoseconds, 0 for none
+   */
+  long start(Operation operation, long timeout) {
     operation.hasDeadline = timeout != 0;
     if (timeout != 0) {
       operation.deadline = System.nanoTime() + timeout;
     }
-    handOver(operation);
+    long number = admission.claim();
+    operation.activation = number;
+    try {
+      if (operation.future != null) {
+        operation.future.started(number);
+      }
+      handOver(operation);
+    } catch (StackOverflowError e) {
+      // No call has room here.
+      synchronized (lane.brokenLock) {
+        operation.broken = e;
+        operation.nextBroken = lane.broken;
+        lane.broken = operation;
+      }
+    }
     return number;
   }
 
@@ -100,13 +116,26 @@ final class ChannelCore {
   /** Only the first close counts. */
   void close(CloseReason reason, Throwable cause) {
     if (admission.close()) {
-      handOver(close.because(reason, cause));
+      close.reason = reason;
+      close.error = cause;
+      try {
+        handOver(close);
+      } catch (StackOverflowError e) {
+        // As in start().
+        synchronized (lane.brokenLock) {
+          close.broken = e;
+          close.nextBroken = lane.broken;
+          lane.broken = close;
+        }
+      }
     }
   }
 
   private void handOver(Operation operation) {
-    if (lane.isCurrent() && mayBegin(operation)) {
-      operation.begun = true;
+    if (lane.isCurrent() && operation == close) {
+      // Many operations may have to end, and not in the middle of the program's handler.
+      lane.ready.add(operation);
+    } else if (lane.isCurrent() && mayBegin(operation)) {
       begin(operation);
     } else if (!lane.submit(operation)) {
       throw new AssertionError("a lane ended before its channels were closed");
@@ -115,20 +144,23 @@ final class ChannelCore {
 
   /**
    * Whether nothing that another thread has started before waits in the lane's queues. Otherwise
-   * the operation goes behind it.
+   * the operation goes behind it. A file's goes there in any case: an executor that broke off for
+   * lack of stack would not tell whether it has the work.
    */
   private boolean mayBegin(Operation operation) {
-    return operation instanceof OpClose || operation.activation == begunCount + 1;
+    return file == null && operation.activation == begunCount + 1;
   }
 
   // -- the lane's thread: from the start to the engine -------------------------------------------
 
   void begin(Operation operation) {
-    if (operation instanceof OpClose close) {
-      beginClose(close);
+    if (operation instanceof OpClose one) {
+      one.begun = true;
+      beginClose(one);
       return;
     }
     begunCount++;
+    operation.begun = true;
     if (closing != null) {
       finish(operation, closeError());
       return;
@@ -192,10 +224,46 @@ final class ChannelCore {
       }
       side.queue.poll();
       side.current = operation;
+      side.starting = true;
+      side.transfer.isOwed = true;
       if (!startTransfer(operation, side.transfer)) {
-        side.current = null;
         finish(operation, operation.error);
+        side.current = null;
       }
+      side.starting = false;
+    }
+  }
+
+  /** The stack ended inside the start of this operation: it goes on, or ends, from here. */
+  void mend(Operation operation) {
+    StackOverflowError why = operation.broken;
+    operation.broken = null;
+    if (!operation.begun) {
+      // It may have been on its way into the inbox.
+      operation.next = null;
+      operation.run();
+      return;
+    }
+    // The one that was being given to the engine need not be this one.
+    mend(reads, why);
+    mend(writes, why);
+    Side<?> side = operation.side;
+    boolean hasPlace =
+        side == null
+            ? alone.find(operation.activation) == operation
+            : side.current == operation || find(side.queue, operation.activation) == operation;
+    if (!operation.settled && !hasPlace) {
+      finish(operation, why);
+    }
+    startNext(reads);
+    startNext(writes);
+  }
+
+  private void mend(Side<?> side, StackOverflowError why) {
+    if (side.starting) {
+      side.starting = false;
+      side.current.endEarly = why;
+      side.transfer.breakOff(why);
     }
   }
 
@@ -235,6 +303,13 @@ final class ChannelCore {
         operation.error = new ClosedChannelException();
         return false;
       }
+      if (write.what == OpWrite.What.BYTES && !write.buffer.hasRemaining() && isLostIfEmpty()) {
+        operation.error =
+            new IOException(
+                "java.nio sends no empty datagram on a channel with a fixed peer, and says that it"
+                    + " did; send it before connectDatagram, or choose engine=native");
+        return false;
+      }
       transfer.prepare(
           write,
           isSync(write) ? FileWork.SYNC : FileWork.WRITE,
@@ -246,6 +321,10 @@ final class ChannelCore {
       transfer.prepare(operation, null, Transfer.Kind.ACCEPT, null);
     }
     return true;
+  }
+
+  private boolean isLostIfEmpty() {
+    return endpoint instanceof ChannelEndpoint && endpoint.isConnected();
   }
 
   private void shutdownOutput(OpWrite write) {
@@ -355,6 +434,10 @@ final class ChannelCore {
   }
 
   private void settle(Operation operation, Throwable error) {
+    if (operation.settled) {
+      return;
+    }
+    operation.settled = true;
     operation.error = error;
     lane.timers.remove(operation);
     try {
@@ -406,10 +489,20 @@ final class ChannelCore {
     if (operation == null || operation.endEarly != null) {
       return operation != null;
     }
-    endEarly(
-        operation,
-        new OperationCancelledException(
-            "this operation was cancelled; " + operation.bytes + " bytes were moved"));
+    try {
+      endEarly(
+          operation,
+          new OperationCancelledException(
+              "this operation was cancelled; " + operation.bytes + " bytes were moved"));
+    } catch (StackOverflowError e) {
+      // As in start(): it may have left its queue.
+      synchronized (lane.brokenLock) {
+        operation.broken = e;
+        operation.nextBroken = lane.broken;
+        lane.broken = operation;
+      }
+      throw e;
+    }
     return true;
   }
 

@@ -22,8 +22,8 @@ final class ChannelTransfer extends Task implements Transfer {
   final ChannelCore core;
   Operation operation;
 
-  /** With the engine, and not complete. */
-  private boolean inFlight;
+  /** Its operation waits for it, and it is not complete. */
+  boolean isOwed;
 
   /** Waits for a block of the pool. */
   boolean parked;
@@ -66,7 +66,7 @@ final class ChannelTransfer extends Task implements Transfer {
     error = null;
     wasCancelled = false;
     skip = false;
-    inFlight = true;
+    isOwed = true;
     core.lane.start(this);
   }
 
@@ -77,14 +77,25 @@ final class ChannelTransfer extends Task implements Transfer {
       cancelled();
     } else if (core.file != null) {
       skip = true;
-    } else if (inFlight) {
+    } else if (isOwed) {
       core.lane.cancel(this);
     }
   }
 
   /** Completes it in place of a broken engine. */
   void engineFailed(Throwable why) {
-    if (inFlight && !parked) {
+    if (isOwed && !parked) {
+      failed(why);
+    }
+  }
+
+  /** The stack ended inside its start: completes it, unless it is complete. */
+  void breakOff(StackOverflowError why) {
+    if (isOwed) {
+      // The engine may have it, or not.
+      cancel();
+    }
+    if (isOwed) {
       failed(why);
     }
   }
@@ -186,8 +197,8 @@ final class ChannelTransfer extends Task implements Transfer {
   public void completed(int bytes) {
     moved = bytes;
     restoreLimit();
-    inFlight = false;
     (kind == Kind.ACCEPT ? core.lane.accepts : core.lane.ready).add(this);
+    isOwed = false;
   }
 
   @Override

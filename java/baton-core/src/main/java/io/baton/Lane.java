@@ -32,6 +32,9 @@ final class Lane implements Runnable {
   /** A timer that found no memory tries again so much later. */
   private static final long MEMORY_PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
 
+  /** So often a thread tries to wake the lane without memory. */
+  private static final int MEMORY_TRIES = 100;
+
   private static final VarHandle ASLEEP;
 
   static {
@@ -61,10 +64,14 @@ final class Lane implements Runnable {
   // Made before they are needed: there may be no memory for them then. Each is used once.
   private final Posted drainTask;
   private final Posted stopTask;
+  // Operations whose starts broke off because the stack ended. Guarded by the lock, but for a look.
+  final Object brokenLock = new Object();
+  volatile Operation broken;
   private volatile boolean asleep;
   private Thread thread;
   private Engine engine;
   private volatile Throwable engineFailure;
+  private boolean failureIsUntold;
   private ChannelCore channels;
   private boolean draining;
   private boolean stopping;
@@ -91,14 +98,35 @@ final class Lane implements Runnable {
     }
     // The push is ordered before this check, and the lane's mark that it sleeps before its last
     // check of the inbox: either the lane sees the task or this thread sees the mark.
-    if (asleep && ASLEEP.compareAndSet(this, true, false)) {
-      if (engineFailure == null) {
-        engine.wake();
-      } else {
-        LockSupport.unpark(thread);
+    try {
+      if (asleep && ASLEEP.compareAndSet(this, true, false)) {
+        if (engineFailure == null) {
+          engine.wake();
+        } else {
+          LockSupport.unpark(thread);
+        }
       }
+    } catch (StackOverflowError e) {
+      // The lane has the task, and the next thread wakes it.
+      asleep = true;
+    } catch (OutOfMemoryError e) {
+      // The lane has the task, and others may have to get theirs, as in a stop.
+      wakeWithoutMemory();
     }
     return true;
+  }
+
+  private void wakeWithoutMemory() {
+    for (int i = 0; i < MEMORY_TRIES; i++) {
+      LockSupport.parkNanos(MEMORY_PAUSE);
+      try {
+        engine.wake();
+        return;
+      } catch (OutOfMemoryError e) {
+        // The next thread wakes it if this one does not.
+        asleep = true;
+      }
+    }
   }
 
   /** Runs a piece of the library on the lane. */
@@ -170,6 +198,12 @@ final class Lane implements Runnable {
 
   /** Waits for work, and does it. outermost: no handler is running. */
   private void turn(boolean outermost) {
+    if (failureIsUntold) {
+      tellFailure();
+    }
+    if (broken != null) {
+      mend();
+    }
     await();
     inbox.moveTo(ready, accepts);
     if (!timers.isEmpty()) {
@@ -180,6 +214,24 @@ final class Lane implements Runnable {
       run(ready, PIECE, outermost);
       // Other threads start accepts, too.
       inbox.moveTo(ready, accepts);
+    }
+  }
+
+  private void mend() {
+    Operation first;
+    synchronized (brokenLock) {
+      first = broken;
+      broken = null;
+    }
+    for (Operation one = first; one != null; ) {
+      Operation behind = one.nextBroken;
+      one.nextBroken = null;
+      try {
+        one.channel.core.mend(one);
+      } catch (Throwable e) {
+        report(e);
+      }
+      one = behind;
     }
   }
 
@@ -224,7 +276,7 @@ final class Lane implements Runnable {
     boolean mayWait = !hasReady();
     if (mayWait) {
       asleep = true;
-      mayWait = inbox.isEmpty();
+      mayWait = inbox.isEmpty() && broken == null;
     }
     try {
       long time = mayWait ? timeToWait() : 0;
@@ -320,10 +372,18 @@ final class Lane implements Runnable {
 
   private void engineFailed(Throwable error) {
     engineFailure = error;
+    failureIsUntold = true;
+    tellFailure();
+  }
+
+  /** Lack of memory may end this, too; the next turn begins again. */
+  private void tellFailure() {
+    Throwable error = engineFailure;
     demultiplexor.stopNow();
     for (ChannelCore one = channels; one != null; one = one.following) {
       one.engineFailed(error);
     }
+    failureIsUntold = false;
     try {
       report(new IOException("the engine of lane " + number + " failed: " + error, error));
     } catch (OutOfMemoryError e) {

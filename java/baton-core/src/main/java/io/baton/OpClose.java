@@ -6,17 +6,11 @@ package io.baton;
  * <p><b>Threads and ownership:</b> as {@link Operation}.
  */
 public final class OpClose extends Operation {
-  private CloseReason reason;
+  // Names one, so that the JVM knows the class before a close finds no memory for it.
+  CloseReason reason = CloseReason.REQUESTED;
 
   OpClose(AsynchChannel channel) {
     super(channel);
-  }
-
-  /** The reason for the close that begins. */
-  OpClose because(CloseReason why, Throwable cause) {
-    reason = why;
-    error = cause;
-    return this;
   }
 
   /**

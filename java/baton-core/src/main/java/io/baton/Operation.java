@@ -23,7 +23,11 @@ public abstract sealed class Operation extends Timed
   ChannelTransfer own;
   boolean hasDeadline;
   boolean begun;
+  boolean settled;
   boolean startedOutside;
+  // The stack ended inside its start; and the next one of the lane's list of these.
+  StackOverflowError broken;
+  Operation nextBroken;
 
   Operation(AsynchChannel channel) {
     this.channel = channel;
@@ -79,6 +83,7 @@ public abstract sealed class Operation extends Timed
     bytes = 0;
     side = null;
     begun = false;
+    settled = false;
   }
 
   @Override
@@ -86,7 +91,6 @@ public abstract sealed class Operation extends Timed
     if (begun) {
       channel.core.deliver(this);
     } else {
-      begun = true;
       channel.core.begin(this);
     }
   }

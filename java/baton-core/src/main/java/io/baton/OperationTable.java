@@ -18,7 +18,7 @@ final class OperationTable {
   /**
    * Adds an operation.
    *
-   * @throws OutOfMemoryError if there is no memory; nothing is changed then
+   * @throws VirtualMachineError if there is no memory or no stack; nothing is changed then
    */
   void add(Operation operation) {
     if (places == null || 2 * count >= places.length) {
@@ -61,10 +61,15 @@ final class OperationTable {
   private void grow() {
     Operation[] before = places;
     places = new Operation[before == null ? FIRST_SIZE : 2 * before.length];
-    for (int i = 0; before != null && i < before.length; i++) {
-      if (before[i] != null) {
-        put(before[i]);
+    try {
+      for (int i = 0; before != null && i < before.length; i++) {
+        if (before[i] != null) {
+          put(before[i]);
+        }
       }
+    } catch (StackOverflowError e) {
+      places = before;
+      throw e;
     }
   }
 

@@ -12,6 +12,9 @@ final class Side<T extends Operation> {
   /** With the engine, or null. */
   Operation current;
 
+  /** It is being given to the engine. Stays true if the stack ends inside. */
+  boolean starting;
+
   /** When bytes moved last, or the handler was told that none did; while there is a timer. */
   long lastMoved;
 

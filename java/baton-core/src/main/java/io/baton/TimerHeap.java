@@ -23,7 +23,10 @@ final class TimerHeap {
     if (size == heap.length) {
       heap = Arrays.copyOf(heap, 2 * size);
     }
-    up(size++, timed);
+    // In the heap before the calls: the stack of the caller may end inside.
+    heap[size] = timed;
+    timed.heapIndex = size++;
+    up(timed.heapIndex, timed);
   }
 
   void remove(Timed timed) {

@@ -21,6 +21,10 @@ final class NioEndpoint extends ChannelEndpoint {
   Transfer writing;
   boolean mayBeReadable = true;
 
+  // The engine's list of those that are being closed.
+  Transfer closing;
+  NioEndpoint following;
+
   NioEndpoint(SelectableChannel channel) throws IOException {
     super(channel);
     this.channel = channel;

@@ -13,7 +13,6 @@ import java.nio.channels.SelectableChannel;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
-import java.util.ArrayDeque;
 import java.util.function.Consumer;
 
 /**
@@ -31,12 +30,18 @@ import java.util.function.Consumer;
  */
 final class NioEngine implements Engine {
 
+  /** In milliseconds. */
+  private static final int MEMORY_PAUSE = 10;
+
   private static final int READING = SelectionKey.OP_READ | SelectionKey.OP_ACCEPT;
 
   private final Selector selector = Selector.open();
   private final Consumer<SelectionKey> ready = this::ready;
-  // Closed, but the selector gives the descriptor back only in its next selection.
-  private final ArrayDeque<Transfer> closing = new ArrayDeque<>();
+  // Closed, but the selector gives the descriptor back only in its next selection. A list that
+  // needs no memory, as the next one.
+  private NioEndpoint closed;
+  // There was no memory to close them.
+  private NioEndpoint unclosed;
 
   NioEngine() throws IOException {}
 
@@ -95,27 +100,36 @@ final class NioEngine implements Engine {
   @Override
   public void cancel(Transfer transfer) {
     NioEndpoint endpoint = (NioEndpoint) transfer.endpoint();
+    // Forgotten last: the stack of the caller may end inside.
     if (endpoint.reading == transfer) {
-      endpoint.reading = null;
       transfer.cancelled();
+      endpoint.reading = null;
     } else if (endpoint.writing == transfer) {
-      endpoint.writing = null;
       drop(endpoint, SelectionKey.OP_WRITE | SelectionKey.OP_CONNECT);
       transfer.cancelled();
+      endpoint.writing = null;
     }
   }
 
   @Override
   public void await(long nanoseconds) throws IOException {
-    if (nanoseconds == 0 || !closing.isEmpty()) {
+    if (unclosed != null) {
+      closeAgain();
+    }
+    if (nanoseconds == 0 || closed != null) {
       selector.selectNow(ready);
+    } else if (unclosed != null) {
+      selector.select(ready, MEMORY_PAUSE);
     } else if (nanoseconds < 0) {
       selector.select(ready);
     } else {
       selector.select(ready, (nanoseconds + 999_999) / 1_000_000);
     }
-    for (Transfer closed = closing.poll(); closed != null; closed = closing.poll()) {
-      closed.completed(0);
+    while (closed != null) {
+      NioEndpoint first = closed;
+      closed = first.following;
+      first.following = null;
+      first.closing.completed(0);
     }
   }
 
@@ -265,18 +279,36 @@ final class NioEngine implements Engine {
   private void close(NioEndpoint endpoint, Transfer transfer) {
     try {
       if (endpoint.key != null) {
-        // Needs no memory, and then the selector ends what a close without memory leaves behind.
         endpoint.key.cancel();
       }
       endpoint.close();
     } catch (IOException e) {
       transfer.failed(e);
       return;
+    } catch (OutOfMemoryError e) {
+      // The descriptor is open still.
+      endpoint.closing = transfer;
+      endpoint.following = unclosed;
+      unclosed = endpoint;
+      return;
     }
     if (endpoint.key == null) {
       transfer.completed(0);
     } else {
-      closing.add(transfer);
+      endpoint.closing = transfer;
+      endpoint.following = closed;
+      closed = endpoint;
+    }
+  }
+
+  private void closeAgain() {
+    NioEndpoint next = unclosed;
+    unclosed = null;
+    while (next != null) {
+      NioEndpoint one = next;
+      next = one.following;
+      one.following = null;
+      close(one, one.closing);
     }
   }
 

@@ -113,9 +113,9 @@ final class ForeignCalls implements NativeCalls {
   }
 
   private static AssertionError impossible(Throwable thrown) {
-    if (thrown instanceof OutOfMemoryError e) {
-      // Of the way there.
-      throw e;
+    if (thrown instanceof VirtualMachineError error) {
+      // No stack or no heap for the call: it was not made.
+      throw error;
     }
     return new AssertionError("a native function cannot throw", thrown);
   }

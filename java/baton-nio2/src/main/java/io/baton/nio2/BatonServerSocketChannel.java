@@ -13,6 +13,8 @@ import java.nio.channels.NotYetBoundException;
 import java.nio.channels.ShutdownChannelGroupException;
 import java.util.Set;
 import java.util.concurrent.Future;
+import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 
 /** A listener of NIO.2 on a channel of Baton. */
 final class BatonServerSocketChannel extends AsynchronousServerSocketChannel {
@@ -73,12 +75,24 @@ final class BatonServerSocketChannel extends AsynchronousServerSocketChannel {
     if (!bound) {
       throw new NotYetBoundException();
     }
+    LongSupplier starter = socket.channel::accept;
+    Consumer<OpAccept> taker = opAccept -> accepted(accepts.end(), opAccept);
     accepts.begin(accept);
     // The way to the lane and back would take a turn of two threads for each connection, and where
     // all of them are busy, each turn is as long as a time slice of the system.
-    if (socket.group.handlers().isLane()
-        || !socket.channel.tryAccept(opAccept -> accepted(accepts.end(), opAccept))) {
-      accepts.start(accept, socket.channel::accept);
+    if (socket.group.handlers().isLane() || !tryAccept(taker)) {
+      accepts.start(accept, starter);
+    }
+  }
+
+  private boolean tryAccept(Consumer<OpAccept> taker) {
+    try {
+      return socket.channel.tryAccept(taker);
+    } catch (OutOfMemoryError e) {
+      if (accepts.isPending()) {
+        return false;
+      }
+      throw e;
     }
   }
 
@@ -93,7 +107,7 @@ final class BatonServerSocketChannel extends AsynchronousServerSocketChannel {
     } catch (ShutdownChannelGroupException e) {
       accept.fail(new IOException("the group was shut down, so the connection is closed", e));
       return;
-    } catch (IOException | RuntimeException e) {
+    } catch (IOException | RuntimeException | OutOfMemoryError e) {
       accept.fail(e);
       return;
     }

@@ -24,6 +24,7 @@ import java.util.Set;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongFunction;
+import java.util.function.LongSupplier;
 
 /** A connection of NIO.2 on a channel of Baton. */
 final class BatonSocketChannel extends AsynchronousSocketChannel {
@@ -114,8 +115,9 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
     if (connected) {
       throw new AlreadyConnectedException();
     }
+    LongSupplier starter = () -> socket.channel.connect(remote);
     connects.begin(connect);
-    connects.start(connect, () -> socket.channel.connect(remote));
+    connects.start(connect, starter);
   }
 
   private void connectDone(Throwable error) {
@@ -185,17 +187,25 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
     if (!connected) {
       throw new NotYetConnectedException();
     }
+    // Before it takes the place, which it would keep if there were no memory for this.
+    LongSupplier starter = timeout > 0 ? startOfRead(read, timeout) : startOfRead(read);
     reads.begin(read);
     if (reads.isShutdown() || read.lent() == null) {
       reads.end();
       read.doneAtOnce(reads.isShutdown() ? -1 : 0);
-    } else if (timeout > 0) {
-      Duration time = Duration.ofNanos(timeout);
-      reads.start(read, () -> socket.channel.read(read.lent(), time));
     } else {
-      reads.start(read, () -> socket.channel.read(read.lent()));
+      reads.start(read, starter);
     }
     return read.future();
+  }
+
+  private LongSupplier startOfRead(Move<?, ?> read) {
+    return () -> socket.channel.read(read.lent());
+  }
+
+  private LongSupplier startOfRead(Move<?, ?> read, long timeout) {
+    Duration time = Duration.ofNanos(timeout);
+    return () -> socket.channel.read(read.lent(), time);
   }
 
   private void readCancelled(Pending<?, ?> read, boolean close) {
@@ -247,6 +257,7 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
     if (!connected) {
       throw new NotYetConnectedException();
     }
+    LongSupplier starter = timeout > 0 ? startOfWrite(write, timeout) : startOfWrite(write);
     writes.begin(write);
     if (writes.isShutdown()) {
       writes.end();
@@ -254,13 +265,19 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
     } else if (write.lent() == null) {
       writes.end();
       write.doneAtOnce(0);
-    } else if (timeout > 0) {
-      Duration time = Duration.ofNanos(timeout);
-      writes.start(write, () -> socket.channel.write(write.lent(), time));
     } else {
-      writes.start(write, () -> socket.channel.write(write.lent()));
+      writes.start(write, starter);
     }
     return write.future();
+  }
+
+  private LongSupplier startOfWrite(Move<?, ?> write) {
+    return () -> socket.channel.write(write.lent());
+  }
+
+  private LongSupplier startOfWrite(Move<?, ?> write, long timeout) {
+    Duration time = Duration.ofNanos(timeout);
+    return () -> socket.channel.write(write.lent(), time);
   }
 
   private void writeCancelled(Pending<?, ?> write, boolean close) {

@@ -59,7 +59,8 @@ final class Direction<P extends Pending<?, ?>> {
     } catch (ChannelClosedException e) {
       end();
       operation.fail(e);
-    } catch (RuntimeException e) {
+    } catch (RuntimeException | Error e) {
+      // Lack of memory, too: the next operation may find some.
       end();
       throw e;
     }

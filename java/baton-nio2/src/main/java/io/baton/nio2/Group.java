@@ -41,6 +41,8 @@ final class Group extends AsynchronousChannelGroup {
   private Group(AsynchronousChannelProvider provider, Handlers handlers) throws IOException {
     super(provider);
     this.handlers = handlers;
+    // The JVM needs memory for the first call of this, and a close must not be that call.
+    new AtomicBoolean().getAndSet(true);
     DemultiplexorBuilder builder = Demultiplexor.builder();
     try {
       handlers.configure(builder);

@@ -38,7 +38,13 @@ abstract class GroupSocket implements AsynchHandler {
       group.leave();
       throw e;
     }
-    group.opened(this);
+    try {
+      group.opened(this);
+    } catch (OutOfMemoryError e) {
+      // The program does not get it, so nobody else would close it.
+      channel.close();
+      throw e;
+    }
   }
 
   final boolean isOpen() {

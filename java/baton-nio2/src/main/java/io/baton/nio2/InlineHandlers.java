@@ -92,7 +92,16 @@ final class InlineHandlers implements Handlers {
     }
     // Through the inbox, so that they alternate with the lane's other work.
     while (!putOff.isEmpty()) {
-      group.demultiplexor().post(putOff.poll());
+      Pending<?, ?> first = putOff.peek();
+      try {
+        group.demultiplexor().post(first);
+      } catch (OutOfMemoryError e) {
+        // Without memory the order matters less than that they come.
+        putOff.poll();
+        arrived(first);
+        continue;
+      }
+      putOff.poll();
     }
   }
 

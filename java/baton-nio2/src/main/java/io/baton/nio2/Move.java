@@ -148,7 +148,14 @@ final class Move<V, A> extends Pending<V, A> {
     if (error != null) {
       fail(error);
     } else {
-      succeed(result.apply(atEnd ? -1 : bytes));
+      V value;
+      try {
+        value = result.apply(atEnd ? -1 : bytes);
+      } catch (OutOfMemoryError e) {
+        fail(e);
+        return;
+      }
+      succeed(value);
     }
   }
 

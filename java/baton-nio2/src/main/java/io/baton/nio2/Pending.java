@@ -94,6 +94,14 @@ class Pending<V, A> implements Runnable {
   }
 
   private static Throwable asInNio2(Throwable error) {
+    try {
+      return translated(error);
+    } catch (OutOfMemoryError e) {
+      return e;
+    }
+  }
+
+  private static Throwable translated(Throwable error) {
     if (error instanceof OperationTimedOutException) {
       return new InterruptedByTimeoutException();
     }

@@ -9,6 +9,7 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 
 /**
@@ -16,6 +17,11 @@ import java.util.function.Consumer;
  * runs no handler: what the executor refuses, or hands back to its caller, goes to a spare thread.
  */
 final class PooledHandlers implements Handlers {
+  /** A lane that finds no memory for a thread tries so often, with pauses: for 10 seconds. */
+  private static final int TRIES = 1000;
+
+  private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
+
   private final ExecutorService executor;
   private final boolean own;
   private final int lanes;
@@ -77,19 +83,51 @@ final class PooledHandlers implements Handlers {
   private void execute(Pending<?, ?> completed) {
     completed.dispatcher = Thread.currentThread();
     try {
-      executor.execute(completed);
-    } catch (RuntimeException | OutOfMemoryError e) {
-      // RejectedExecutionException, no memory for a thread, or a fault of the executor's own.
-      Spare.THREADS.execute(completed);
+      for (int left = isLane() ? TRIES : 1; !hasThread(completed, left); left--) {
+        Thread.interrupted();
+        LockSupport.parkNanos(PAUSE);
+      }
     } finally {
       completed.dispatcher = null;
     }
     if (completed instanceof Accept<?> accept) {
-      accepts.add(accept);
-      // Either this sees that the executor was faster, or the executor's thread removes it.
-      if (accept.hasGivenPlace()) {
-        accepts.remove(accept);
+      mayOvertake(accept);
+    }
+  }
+
+  /** False if it should be tried again, for lack of memory: the completion exists only here. */
+  private boolean hasThread(Pending<?, ?> completed, int left) {
+    try {
+      executor.execute(completed);
+      return true;
+    } catch (RuntimeException | OutOfMemoryError e) {
+      // RejectedExecutionException, no memory for a thread, or a fault of the executor's own.
+      return spareHas(completed, left);
+    }
+  }
+
+  private static boolean spareHas(Pending<?, ?> completed, int left) {
+    try {
+      Spare.THREADS.execute(completed);
+      return true;
+    } catch (OutOfMemoryError e) {
+      if (left > 1) {
+        return false;
       }
+      throw e;
+    }
+  }
+
+  private void mayOvertake(Accept<?> accept) {
+    try {
+      accepts.add(accept);
+    } catch (OutOfMemoryError e) {
+      // Then it waits its turn: the executor has it.
+      return;
+    }
+    // Either this sees that the executor was faster, or the executor's thread removes it.
+    if (accept.hasGivenPlace()) {
+      accepts.remove(accept);
     }
   }
 

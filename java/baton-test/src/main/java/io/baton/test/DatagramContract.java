@@ -3,8 +3,10 @@ package io.baton.test;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.baton.AsynchChannel;
 import io.baton.AsynchFutures;
@@ -73,6 +75,15 @@ public abstract class DatagramContract extends EngineContract {
       channel.write(buffer("question"));
       recorder.nextGood(What.WRITE);
       assertArrayEquals(bytes("question"), receive(peer));
+      channel.write(ByteBuffer.allocate(0));
+      Completion empty = recorder.next(What.WRITE);
+      if (empty.error() == null) {
+        assertArrayEquals(new byte[0], receive(peer));
+      } else {
+        // java.nio does not send it.
+        assertNotEquals("native", demultiplexor.getEngine());
+        assertTrue(empty.error().getMessage().contains("empty datagram"));
+      }
       channel.readPooled();
       peer.send(new DatagramPacket(bytes("answer"), 6, address(channel)));
       Completion read = recorder.nextGood(What.READ);
