@@ -100,11 +100,7 @@ final class Lane implements Runnable {
     // check of the inbox: either the lane sees the task or this thread sees the mark.
     try {
       if (asleep && ASLEEP.compareAndSet(this, true, false)) {
-        if (engineFailure == null) {
-          engine.wake();
-        } else {
-          LockSupport.unpark(thread);
-        }
+        wake();
       }
     } catch (StackOverflowError e) {
       // The lane has the task, and the next thread wakes it.
@@ -116,11 +112,19 @@ final class Lane implements Runnable {
     return true;
   }
 
+  private void wake() {
+    if (engineFailure == null) {
+      engine.wake();
+    } else {
+      LockSupport.unpark(thread);
+    }
+  }
+
   private void wakeWithoutMemory() {
     for (int i = 0; i < MEMORY_TRIES; i++) {
       LockSupport.parkNanos(MEMORY_PAUSE);
       try {
-        engine.wake();
+        wake();
         return;
       } catch (OutOfMemoryError e) {
         // The next thread wakes it if this one does not.

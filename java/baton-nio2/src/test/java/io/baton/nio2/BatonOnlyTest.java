@@ -126,6 +126,7 @@ class BatonOnlyTest extends Nio2Contract {
     @Override
     public void completed(Integer bytes, Boolean wrote) {
       try {
+        // A virtual thread leaves its thread of the system.
         Thread.sleep(1);
       } catch (InterruptedException e) {
         failed(e, wrote);

@@ -21,6 +21,7 @@ import java.util.Enumeration;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -128,21 +129,30 @@ class EngineChoiceTest {
     }
   }
 
-  @Test
-  void anEngineOfTheClassLoaderOfTheThreadIsFound(@TempDir Path folder) throws Exception {
+  /** Runs with a context class loader that finds these providers. */
+  private static void withProviders(Path folder, List<String> providers, Executable action)
+      throws Throwable {
     Path names =
         Files.createDirectories(folder.resolve("META-INF/services"))
             .resolve(EngineProvider.class.getName());
-    Files.writeString(names, Elsewhere.class.getName());
+    Files.write(names, providers);
     ClassLoader before = Thread.currentThread().getContextClassLoader();
     try (URLClassLoader more =
         new URLClassLoader(
             new URL[] {folder.toUri().toURL()}, EngineChoiceTest.class.getClassLoader())) {
       Thread.currentThread().setContextClassLoader(more);
-      Demultiplexor.builder().engine("elsewhere").threads(1).open().close();
+      action.execute();
     } finally {
       Thread.currentThread().setContextClassLoader(before);
     }
+  }
+
+  @Test
+  void anEngineOfTheClassLoaderOfTheThreadIsFound(@TempDir Path folder) throws Throwable {
+    withProviders(
+        folder,
+        List.of(Elsewhere.class.getName()),
+        () -> Demultiplexor.builder().engine("elsewhere").threads(1).open().close());
   }
 
   /** Fails in each of its answers, or in some. */
@@ -194,46 +204,37 @@ class EngineChoiceTest {
   }
 
   @Test
-  void aProviderThatFailsKeepsNoOtherFromBeingUsed(@TempDir Path folder) throws Exception {
-    Path names =
-        Files.createDirectories(folder.resolve("META-INF/services"))
-            .resolve(EngineProvider.class.getName());
-    Files.write(
-        names,
+  void aProviderThatFailsKeepsNoOtherFromBeingUsed(@TempDir Path folder) throws Throwable {
+    List<String> providers =
         List.of(
             "no.such.Provider",
             FailsAtOnce.class.getName(),
             Nameless.class.getName(),
             FailsInItsPriority.class.getName(),
             FailsInItsCause.class.getName(),
-            Elsewhere.class.getName()));
-    ClassLoader before = Thread.currentThread().getContextClassLoader();
-    try (URLClassLoader more =
-        new URLClassLoader(
-            new URL[] {folder.toUri().toURL()}, EngineChoiceTest.class.getClassLoader())) {
-      Thread.currentThread().setContextClassLoader(more);
-      Demultiplexor.builder().engine("elsewhere").threads(1).open().close();
-      var refused =
-          assertThrows(
-              IllegalArgumentException.class,
-              () -> Demultiplexor.builder().engine("failing").open());
-      assertEquals(
-          "the program: engine: failing is not available: out of order", refused.getMessage());
-      try (Demultiplexor chosen = Demultiplexor.builder().threads(1).open()) {
-        assertEquals("nio", chosen.getEngine());
-        for (String reason :
-            List.of(
-                "Provider no.such.Provider not found",
-                "FailsAtOnce could not be instantiated: java.lang.IllegalStateException: out of"
-                    + " order",
-                "the name of " + Nameless.class.getName() + ": is null",
-                "a provider of an engine is left out: out of order",
-                "engine failing is not available: out of order")) {
-          assertEquals(2, chosen.explain().split(reason.replace("$", "\\$"), -1).length, reason);
-        }
+            Elsewhere.class.getName());
+    withProviders(folder, providers, EngineChoiceTest::useAnotherThanThoseThatFail);
+  }
+
+  private static void useAnotherThanThoseThatFail() throws Exception {
+    Demultiplexor.builder().engine("elsewhere").threads(1).open().close();
+    var refused =
+        assertThrows(
+            IllegalArgumentException.class, () -> Demultiplexor.builder().engine("failing").open());
+    assertEquals(
+        "the program: engine: failing is not available: out of order", refused.getMessage());
+    try (Demultiplexor chosen = Demultiplexor.builder().threads(1).open()) {
+      assertEquals("nio", chosen.getEngine());
+      for (String reason :
+          List.of(
+              "Provider no.such.Provider not found",
+              "FailsAtOnce could not be instantiated: java.lang.IllegalStateException: out of"
+                  + " order",
+              "the name of " + Nameless.class.getName() + ": is null",
+              "a provider of an engine is left out: out of order",
+              "engine failing is not available: out of order")) {
+        assertEquals(2, chosen.explain().split(reason.replace("$", "\\$"), -1).length, reason);
       }
-    } finally {
-      Thread.currentThread().setContextClassLoader(before);
     }
   }
 
