@@ -172,6 +172,9 @@ class Dispatcher {
     bool running = false;
   };
 
+  [[nodiscard]] static std::uint32_t bit(const Processor& processor) noexcept {
+    return 1U << processor.index;
+  }
   template <class Visit>
   [[gnu::always_inline]] void for_seats_of(const Member& me, Visit visit) const {
     if (BATON_LIKELY(only_ != nullptr)) {
@@ -179,7 +182,7 @@ class Dispatcher {
       return;
     }
     for (Processor* processor : processors_) {
-      if ((me.seats & 1U << processor->index) != 0) visit(*processor);
+      if ((me.seats & bit(*processor)) != 0) visit(*processor);
     }
   }
 
@@ -197,6 +200,7 @@ class Dispatcher {
   void note(Member& me) BATON_REQUIRES(shared_lane);
   template <class Wanted>
   unsigned take_seats_from_handlers(Member& me, Wanted wanted) noexcept BATON_REQUIRES(shared_lane);
+  void take_seats_with_work(Member& me) noexcept BATON_REQUIRES(shared_lane);
   bool take_stuck_seats(Member& me) BATON_REQUIRES(shared_lane);
   bool helped_enough(Member& me) BATON_REQUIRES(shared_lane);
   [[nodiscard]] Deadline begin_watch(Member& me) BATON_REQUIRES(shared_lane);

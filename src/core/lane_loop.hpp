@@ -363,4 +363,15 @@ class LaneLoop {
   std::atomic<std::uint64_t> wakes_suppressed_{0};
 };
 
+inline LaneLoop::InEngines::InEngines(LaneLoop& loop) noexcept
+    : loop_(loop),
+      outermost_(BATON_UNLIKELY(loop.ledger_.has_borrowed.load(std::memory_order_relaxed)) &&
+                 loop.engine_calls_.load(std::memory_order_relaxed) % 2 == 0) {
+  if (BATON_LIKELY(!outermost_)) return;
+  loop.begin_engine_calls();
+  if (BATON_LIKELY(!loop.lane_.requests.any())) return;
+  loop.serve_before_engine_calls();
+  served_ = true;
+}
+
 }  // namespace baton

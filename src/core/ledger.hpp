@@ -248,6 +248,10 @@ class Ledger {
 
  private:
   class Guard;
+  /// In Handle::attached.
+  [[nodiscard]] static std::uint16_t attached_bit(const Processor& processor) noexcept {
+    return static_cast<std::uint16_t>(1U << processor.index);
+  }
 
   [[nodiscard]] Processor* first_that_takes(const Lane& lane, OperationKind kind,
                                             const Handle& handle) const noexcept;
@@ -361,5 +365,24 @@ inline void Ledger::take_back_queued(Lane& lane) noexcept {
   }
   lane.counters.pending.sub(taken);
 }
+
+/// Guards a processor's part of the accounts where the caller does not hold it already: a dedicated
+/// processor seen from a lane of a per_thread team.
+class Ledger::Guard {
+ public:
+  Guard(Ledger& ledger, const Processor& processor) noexcept
+      : ledger_(ledger), locks_(ledger.is_beside_lanes(processor)) {
+    if (locks_) ledger_.mutex().lock(ledger_.system_);
+  }
+  ~Guard() {
+    if (locks_) ledger_.mutex().unlock(ledger_.system_);
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  Ledger& ledger_;
+  const bool locks_;
+};
 
 }  // namespace baton

@@ -8,8 +8,8 @@ namespace baton::os {
 inline constinit char nowhere = 0;
 
 struct ThreadLocals {
-  const void* dispatchers = nullptr;  ///< the chain of core/dispatcher.cpp
-  const void* lane_loops = nullptr;   ///< the chain of core/lane_loop.cpp
+  const void* dispatchers = nullptr;  ///< the chain of core/dispatcher.hpp
+  const void* lane_loops = nullptr;   ///< the chain of core/lane_loop.hpp
   void* reactors = nullptr;           ///< the chain of reactor/impl.hpp
   const void* lane = &nowhere;        ///< of the innermost of that chain; none in a forked child
 };
