@@ -10,9 +10,9 @@
  *
  * Ownership. The aiocb and its buffer belong to the library from a successful start
  * until uaio_error returns something other than EINPROGRESS. From then on the library does not
- * touch them again; after uaio_return the aiocb may be used again, leave its stack frame or be
- * freed. An aiocb whose result is never fetched must stay where it is only if uaio_waitcomplete is
- * used.
+ * touch the buffer again; after uaio_return (or uaio_waitcomplete) the aiocb may be used again,
+ * leave its stack frame or be freed. Before that it may not, also after an ulio_listio that has
+ * waited for it: the library keeps it in its list of what is complete.
  *
  * Threads and signals. Every function may be called by any thread. uaio_error, uaio_return and
  * uaio_suspend are async-signal-safe; the others never hang in a signal handler, unless it has

@@ -51,8 +51,9 @@ void Notifier::tell(const Notification& note) noexcept {
   // Waiting signals go first.
   const bool waits = is_callback ? has_own_table() || in_timer() : late.has_waiting();
   const int error = waits ? EAGAIN : (is_callback ? call(note) : queue_signal(note));
-  // Any other error is permanent (no such signal, invalid attributes): it cannot be sent.
-  if (error != EAGAIN) return;
+  // Any other error is permanent (no such signal, invalid attributes), unless it is this thread's:
+  // after unshare(CLONE_NEWPID), or under a filter of its own.
+  if (error == 0 || (error != EAGAIN && !late.has_thread())) return;
   if (!is_callback) postponed_.fetch_add(1, std::memory_order_relaxed);
   late.put_by(note);
 }

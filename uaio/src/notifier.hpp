@@ -40,6 +40,7 @@ class Postponed {
   [[nodiscard]] bool has_waiting() const noexcept {
     return waiting_.load(std::memory_order_acquire) != 0;
   }
+  [[nodiscard]] bool has_thread() const noexcept { return thread_.load(std::memory_order_acquire); }
 
   // Around fork.
   void lock() noexcept { pthread_mutex_lock(&mutex_); }

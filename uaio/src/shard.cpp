@@ -224,8 +224,10 @@ bool answers_unready(const Request& request) noexcept {
          (::fstatfs(request.descriptor->native, &system) == 0 && system.f_type == mqueue_magic);
 }
 
+/// A device has no end that grows: the kernel writes to it at the place, whatever its flags are.
 bool appends(const Request& request) noexcept {
-  return writes(request.action) && (request.descriptor->flags & O_APPEND) != 0;
+  return writes(request.action) && request.descriptor->regular &&
+         (request.descriptor->flags & O_APPEND) != 0;
 }
 
 /// The timer's handler carries it out itself. It may have interrupted malloc, and an engine may

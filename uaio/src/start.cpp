@@ -48,8 +48,10 @@ bool access_allows(int flags, Action action) noexcept {
 /// A file with a position cannot have a negative offset. `flags` < 0: there is no such file.
 bool is_bad_offset(int fildes, int flags, Action action, off_t offset) noexcept {
   if (offset >= 0 || syncs(action)) return false;
-  // The offset is ignored.
-  if (flags >= 0 && writes(action) && (flags & O_APPEND) != 0) return false;
+  // An append ignores the offset. A device has no end to append to.
+  const bool appends = flags >= 0 && writes(action) && (flags & O_APPEND) != 0;
+  struct stat status{};
+  if (appends && ::fstat(fildes, &status) == 0 && S_ISREG(status.st_mode)) return false;
   return !is_stream(fildes);
 }
 

@@ -1,10 +1,13 @@
-// Only for builds with ThreadSanitizer, which assumes one table of descriptors for each process:
-// its wrappers of open, read, close and similar calls track descriptors by number. A keeper has a
-// table of its own, in which number 7 is unrelated to the program's 7. So in these libraries (ld
-// --wrap) the calls on descriptors go directly to the kernel, as those of a ring do, and the
-// wrappers here tell ThreadSanitizer what memory the kernel has written.
+// A program, or a library before this one, may have functions in place of libc's: hooks that track
+// descriptors by number, or functions of another kind that happen to have such a name. The system's
+// AIO never calls them. A keeper has a table of its own, in which number 7 is unrelated to the
+// program's 7. So in these libraries (ld --wrap) the calls on descriptors go directly to the
+// kernel, as those of a ring do. None is a cancellation point.
+//
+// ThreadSanitizer has such hooks, too. It is told here what memory the kernel has written.
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -12,15 +15,34 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdarg>
 #include <cstddef>
 
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UAIO_TSAN 1
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__)
+#define UAIO_TSAN 1
+#endif
+
+#ifdef UAIO_TSAN
 extern "C" void __tsan_write_range(void* address, unsigned long size);
+#endif
 
 namespace {
+
+void note_written([[maybe_unused]] void* address, [[maybe_unused]] std::size_t size) noexcept {
+#ifdef UAIO_TSAN
+  __tsan_write_range(address, size);
+#endif
+}
 
 constexpr std::size_t mask_size = 8;  // the kernel's sigset_t
 
@@ -30,7 +52,7 @@ int call(long number, Arguments... arguments) noexcept {
 }
 
 ssize_t note(ssize_t moved, void* buffer) noexcept {
-  if (moved > 0) __tsan_write_range(buffer, static_cast<unsigned long>(moved));
+  if (moved > 0) note_written(buffer, static_cast<std::size_t>(moved));
   return moved;
 }
 
@@ -38,7 +60,7 @@ ssize_t note(ssize_t moved, const iovec* list, std::size_t count) noexcept {
   auto left = static_cast<std::size_t>(std::max<ssize_t>(moved, 0));
   for (std::size_t i = 0; i < count && left > 0; ++i) {
     const std::size_t here = std::min(left, list[i].iov_len);
-    __tsan_write_range(list[i].iov_base, here);
+    note_written(list[i].iov_base, here);
     left -= here;
   }
   return moved;
@@ -75,6 +97,7 @@ int __wrap_accept4(int fd, sockaddr* address, socklen_t* size, int flags) {
   return call(SYS_accept4, fd, address, size, flags);
 }
 
+#ifdef UAIO_TSAN
 /// Mapping anonymous memory first makes ThreadSanitizer forget what was at these addresses.
 void* __real_mmap(void* address, std::size_t size, int protection, int flags, int fd, off_t offset);
 void* __wrap_mmap(void* address, std::size_t size, int protection, int flags, int fd,
@@ -91,10 +114,57 @@ void* __wrap_mmap(void* address, std::size_t size, int protection, int flags, in
   }
   return reinterpret_cast<void*>(mapped);
 }
+#endif
 
 // -- numbers are used -----------------------------------------------------------------------------
 
 int __wrap_fstat(int fd, struct stat* status) { return call(SYS_fstat, fd, status); }
+int __wrap_fstatfs(int fd, struct statfs* status) { return call(SYS_fstatfs, fd, status); }
+off_t __wrap_lseek(int fd, off_t offset, int from) {
+  return ::syscall(SYS_lseek, fd, offset, from);
+}
+int __wrap_fsync(int fd) { return call(SYS_fsync, fd); }
+int __wrap_fdatasync(int fd) { return call(SYS_fdatasync, fd); }
+int __wrap_fcntl(int fd, int command, ...) {
+  std::va_list rest;
+  va_start(rest, command);
+  void* const argument = va_arg(rest, void*);
+  va_end(rest);
+  return call(SYS_fcntl, fd, command, argument);
+}
+int __wrap_ioctl(int fd, unsigned long command, ...) {
+  std::va_list rest;
+  va_start(rest, command);
+  void* const argument = va_arg(rest, void*);
+  va_end(rest);
+  return call(SYS_ioctl, fd, command, argument);
+}
+int __wrap_getsockopt(int fd, int level, int option, void* value, socklen_t* size) {
+  return call(SYS_getsockopt, fd, level, option, value, size);
+}
+int __wrap_setsockopt(int fd, int level, int option, const void* value, socklen_t size) {
+  return call(SYS_setsockopt, fd, level, option, value, size);
+}
+int __wrap_getsockname(int fd, sockaddr* address, socklen_t* size) {
+  return call(SYS_getsockname, fd, address, size);
+}
+int __wrap_getpeername(int fd, sockaddr* address, socklen_t* size) {
+  return call(SYS_getpeername, fd, address, size);
+}
+int __wrap_shutdown(int fd, int how) { return call(SYS_shutdown, fd, how); }
+/// The kernel stores the remaining time.
+int __wrap_ppoll(pollfd* list, nfds_t count, const timespec* timeout, const sigset_t* mask) {
+  timespec left{};
+  if (timeout != nullptr) left = *timeout;
+  return call(SYS_ppoll, list, count, timeout != nullptr ? &left : nullptr, mask, mask_size);
+}
+int __wrap_poll(pollfd* list, nfds_t count, int milliseconds) {
+  const timespec time{milliseconds / 1'000, milliseconds % 1'000 * 1'000'000L};
+  return __wrap_ppoll(list, count, milliseconds < 0 ? nullptr : &time, nullptr);
+}
+int __wrap_nanosleep(const timespec* time, timespec* left) {
+  return call(SYS_nanosleep, time, left);
+}
 int __wrap_bind(int fd, const sockaddr* address, socklen_t size) {
   return call(SYS_bind, fd, address, size);
 }
@@ -108,7 +178,7 @@ int __wrap_epoll_ctl(int epoll, int operation, int fd, epoll_event* event) {
 int __wrap_epoll_pwait(int epoll, epoll_event* events, int count, int timeout,
                        const sigset_t* mask) {
   const int ready = call(SYS_epoll_pwait, epoll, events, count, timeout, mask, mask_size);
-  if (ready > 0) __tsan_write_range(events, static_cast<unsigned long>(ready) * sizeof(*events));
+  if (ready > 0) note_written(events, static_cast<std::size_t>(ready) * sizeof(*events));
   return ready;
 }
 
