@@ -35,6 +35,9 @@ final class ChannelCore {
   // Positional file operations and timers: no order among them.
   private final OperationTable alone = new OperationTable();
 
+  // Those in the queues of the sides, to be found by their numbers.
+  private final OperationTable queued = new OperationTable();
+
   // Operations that were begun. Numbers have no gaps, so all before number n were begun if n - 1
   // were
   // and n was not.
@@ -171,8 +174,10 @@ final class ChannelCore {
     operation.side = sideOf(operation);
     if (operation.side != null) {
       connects += operation instanceof OpConnect ? 1 : 0;
-      operation.side.queue.add(operation);
-      startNext(operation.side);
+      if (mayQueue(operation)) {
+        operation.side.queue.add(operation);
+        startNext(operation.side);
+      }
     } else {
       startAlone(operation);
     }
@@ -206,6 +211,24 @@ final class ChannelCore {
     }
   }
 
+  /** Makes it known by its number if it will have to wait. Without memory for that, it ends. */
+  private boolean mayQueue(Operation operation) {
+    Side<?> side = operation.side;
+    if (side.current == null
+        && side.queue.isEmpty()
+        && !(side == reads && connects > 0)
+        && !isSync(operation)) {
+      return true;
+    }
+    try {
+      queued.add(operation);
+      return true;
+    } catch (OutOfMemoryError e) {
+      finish(operation, e);
+      return false;
+    }
+  }
+
   private Side<?> sideOf(Operation operation) {
     if (operation instanceof OpRead read) {
       return read.position < 0 ? reads : null;
@@ -223,6 +246,7 @@ final class ChannelCore {
         return;
       }
       side.queue.poll();
+      queued.remove(operation);
       side.current = operation;
       side.starting = true;
       side.transfer.isOwed = true;
@@ -251,7 +275,7 @@ final class ChannelCore {
     boolean hasPlace =
         side == null
             ? alone.find(operation.activation) == operation
-            : side.current == operation || find(side.queue, operation.activation) == operation;
+            : side.current == operation || side.queue.contains(operation);
     if (!operation.settled && !hasPlace) {
       finish(operation, why);
     }
@@ -440,6 +464,7 @@ final class ChannelCore {
     operation.settled = true;
     operation.error = error;
     lane.timers.remove(operation);
+    queued.remove(operation);
     try {
       operation.settle();
     } catch (RuntimeException e) {
@@ -507,24 +532,17 @@ final class ChannelCore {
   }
 
   private Operation find(long activation) {
-    Operation found = alone.find(activation);
-    for (Side<?> side = reads; found == null && side != null; side = after(side)) {
-      boolean current = side.current != null && side.current.activation == activation;
-      found = current ? side.current : find(side.queue, activation);
+    for (Side<?> side = reads; side != null; side = after(side)) {
+      if (side.current != null && side.current.activation == activation) {
+        return side.current;
+      }
     }
-    return found;
+    Operation found = queued.find(activation);
+    return found != null ? found : alone.find(activation);
   }
 
   private Side<?> after(Side<?> side) {
     return side == reads ? writes : null;
-  }
-
-  private static Operation find(TaskQueue<Operation> queue, long activation) {
-    Operation one = queue.peek();
-    while (one != null && one.activation != activation) {
-      one = queue.after(one);
-    }
-    return one;
   }
 
   /** Ends an operation that is not done. If the engine has it, the engine may be faster. */

@@ -28,9 +28,9 @@ import java.util.concurrent.atomic.LongAdder;
  * alive until then.
  */
 public final class Demultiplexor implements AutoCloseable {
-  private static final int RUNNING = 0;
-  private static final int DRAINING = 1;
-  private static final int STOPPING = 2;
+  static final int RUNNING = 0;
+  static final int DRAINING = 1;
+  static final int STOPPING = 2;
 
   final Settings settings;
   final EngineProvider provider;
@@ -363,9 +363,7 @@ public final class Demultiplexor implements AutoCloseable {
   public CompletableFuture<Void> stop(Duration deadline) {
     long time = Check.notNegative(deadline, "deadline");
     if (phase.compareAndSet(RUNNING, DRAINING)) {
-      for (Lane lane : lanes) {
-        lane.submitDrain();
-      }
+      wakeLanes();
       stopIfQuiet();
     }
     if (phase.get() == DRAINING) {
@@ -406,15 +404,24 @@ public final class Demultiplexor implements AutoCloseable {
     terminated.join();
   }
 
+  /** Needs no memory: the lanes see the phase. */
   void stopNow() {
-    if (phase.getAndSet(STOPPING) != STOPPING) {
-      for (Lane lane : lanes) {
-        lane.submitStop();
-      }
-    }
+    phase.set(STOPPING);
+    wakeLanes();
   }
 
   // -- inside ------------------------------------------------------------------------------------
+
+  /** Running, draining or stopping; only ever a later one. */
+  int phase() {
+    return phase.get();
+  }
+
+  private void wakeLanes() {
+    for (Lane lane : lanes) {
+      lane.wakeIfAsleep();
+    }
+  }
 
   Lane nextLane() {
     return lanes[Math.floorMod(turn.getAndIncrement(), lanes.length)];
@@ -453,6 +460,8 @@ public final class Demultiplexor implements AutoCloseable {
     if (lanesRunning.decrementAndGet() == 0) {
       try {
         fileWorkers.end();
+      } catch (OutOfMemoryError e) {
+        report(e);
       } finally {
         terminated.complete(null);
       }

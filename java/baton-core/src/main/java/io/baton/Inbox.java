@@ -24,6 +24,8 @@ final class Inbox {
     } catch (ReflectiveOperationException e) {
       throw new ExceptionInInitializerError(e);
     }
+    // The JVM needs memory for the first call, and a lane may end when there is none.
+    new Inbox().closeIfEmpty();
   }
 
   private volatile Task top;

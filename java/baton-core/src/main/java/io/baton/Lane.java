@@ -61,7 +61,7 @@ final class Lane implements Runnable {
 
   private final int number;
   private final Inbox inbox = new Inbox();
-  // Made before they are needed: there may be no memory for them then. Each is used once.
+  // Made before they are needed: there may be no memory for them then.
   private final Posted drainTask;
   private final Posted stopTask;
   // Operations whose starts broke off because the stack ended. Guarded by the lock, but for a look.
@@ -73,6 +73,8 @@ final class Lane implements Runnable {
   private volatile Throwable engineFailure;
   private boolean failureIsUntold;
   private ChannelCore channels;
+  // The last phase of the Demultiplexor that the lane has seen.
+  private int phase = Demultiplexor.RUNNING;
   private boolean draining;
   private boolean stopping;
 
@@ -96,20 +98,27 @@ final class Lane implements Runnable {
     if (!inbox.push(task)) {
       return false;
     }
-    // The push is ordered before this check, and the lane's mark that it sleeps before its last
-    // check of the inbox: either the lane sees the task or this thread sees the mark.
+    wakeIfAsleep();
+    return true;
+  }
+
+  /**
+   * For a thread that has changed what the lane looks at before it sleeps: the inbox, or the phase
+   * of the Demultiplexor. The change is ordered before this check, and the lane's mark that it
+   * sleeps before its last look: either the lane sees the change or this thread sees the mark.
+   */
+  void wakeIfAsleep() {
     try {
       if (asleep && ASLEEP.compareAndSet(this, true, false)) {
         wake();
       }
     } catch (StackOverflowError e) {
-      // The lane has the task, and the next thread wakes it.
+      // The change is made, and the next thread wakes the lane.
       asleep = true;
     } catch (OutOfMemoryError e) {
-      // The lane has the task, and others may have to get theirs, as in a stop.
+      // The change is made, and other lanes may have to be woken, as in a stop.
       wakeWithoutMemory();
     }
-    return true;
   }
 
   private void wake() {
@@ -136,16 +145,6 @@ final class Lane implements Runnable {
   /** Runs a piece of the library on the lane. */
   boolean submit(Runnable action) {
     return submit(new Posted(this, action));
-  }
-
-  /** Tells the channels of a graceful stop. Once. */
-  void submitDrain() {
-    submit(drainTask);
-  }
-
-  /** Closes the channels, and ends behind the last of them. Once. */
-  void submitStop() {
-    submit(stopTask);
   }
 
   boolean hasFailed() {
@@ -209,7 +208,13 @@ final class Lane implements Runnable {
       mend();
     }
     await();
+    int newPhase = demultiplexor.phase();
     inbox.moveTo(ready, accepts);
+    if (newPhase != phase) {
+      // Behind all that was submitted before.
+      phase = newPhase;
+      ready.add(newPhase == Demultiplexor.STOPPING ? stopTask : drainTask);
+    }
     if (!timers.isEmpty()) {
       expire();
     }
@@ -280,7 +285,7 @@ final class Lane implements Runnable {
     boolean mayWait = !hasReady();
     if (mayWait) {
       asleep = true;
-      mayWait = inbox.isEmpty() && broken == null;
+      mayWait = inbox.isEmpty() && broken == null && demultiplexor.phase() == phase;
     }
     try {
       long time = mayWait ? timeToWait() : 0;
@@ -369,8 +374,14 @@ final class Lane implements Runnable {
   /** Closes everything; the lane ends when the last handler has run. */
   private void stop() {
     stopping = true;
-    for (ChannelCore one = channels; one != null; one = one.following) {
-      one.close(CloseReason.STOPPED, null);
+    try {
+      for (ChannelCore one = channels; one != null; one = one.following) {
+        one.close(CloseReason.STOPPED, null);
+      }
+    } catch (OutOfMemoryError e) {
+      // The JVM needs memory for what runs the first time.
+      ready.add(stopTask);
+      LockSupport.parkNanos(MEMORY_PAUSE);
     }
   }
 

@@ -14,6 +14,7 @@ final class TaskQueue<T extends Task> {
   }
 
   void add(T task) {
+    task.previous = tail;
     if (head == null) {
       head = task;
     } else {
@@ -25,40 +26,36 @@ final class TaskQueue<T extends Task> {
   T poll() {
     T first = head;
     if (first != null) {
-      head = after(first);
-      if (head == null) {
-        // An idle lane must not keep its last task, and what that refers to.
-        tail = null;
-      }
-      first.next = null;
+      remove(first);
     }
     return first;
   }
 
-  /** The one behind {@code task}, or null. */
-  @SuppressWarnings("unchecked") // only T are added
-  T after(T task) {
-    return (T) task.next;
+  boolean contains(T task) {
+    return task.previous != null || head == task;
   }
 
-  /** Takes out a task; it may not be there. Looks through the whole queue. */
+  /** Takes out a task; it may not be there. */
+  @SuppressWarnings("unchecked") // only T are added
   boolean remove(T task) {
-    T before = null;
-    for (T here = head; here != null; before = here, here = after(here)) {
-      if (here == task) {
-        T behind = after(here);
-        if (before == null) {
-          head = behind;
-        } else {
-          before.next = behind;
-        }
-        if (tail == here) {
-          tail = before;
-        }
-        here.next = null;
-        return true;
-      }
+    if (!contains(task)) {
+      return false;
     }
-    return false;
+    T before = (T) task.previous;
+    T behind = (T) task.next;
+    if (before == null) {
+      head = behind;
+    } else {
+      before.next = behind;
+    }
+    // An idle lane must not keep its last task, and what that refers to.
+    if (behind == null) {
+      tail = before;
+    } else {
+      behind.previous = before;
+    }
+    task.previous = null;
+    task.next = null;
+    return true;
   }
 }

@@ -3,7 +3,6 @@ package io.baton.nativeengine;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.nio.ByteBuffer;
-import java.util.ArrayDeque;
 
 /**
  * Native memory that a transfer needs while it is in flight: for the bytes of a heap buffer, or for
@@ -24,6 +23,7 @@ final class Blocks {
     final ByteBuffer bytes;
     private final Arena arena = Arena.ofConfined();
     private final int sizeClass;
+    private Block following;
 
     private Block(int sizeClass) {
       this.sizeClass = sizeClass;
@@ -35,18 +35,10 @@ final class Blocks {
 
   private static final int CLASSES = sizeClass(LARGEST) + 1;
 
-  private final ArrayDeque<Block>[] free = newQueues();
+  // Lists without memory of their own: blocks are given back when there may be none.
+  private final Block[] free = new Block[CLASSES];
   private int kept;
   private int out;
-
-  @SuppressWarnings("unchecked")
-  private static ArrayDeque<Block>[] newQueues() {
-    ArrayDeque<Block>[] queues = (ArrayDeque<Block>[]) new ArrayDeque<?>[CLASSES];
-    for (int i = 0; i < CLASSES; i++) {
-      queues[i] = new ArrayDeque<>();
-    }
-    return queues;
-  }
 
   private static int sizeClass(int size) {
     int highest = Integer.SIZE - Integer.numberOfLeadingZeros(Math.max(size, SMALLEST) - 1);
@@ -60,10 +52,12 @@ final class Blocks {
    */
   Block take(int size) {
     int sizeClass = sizeClass(size);
-    Block block = free[sizeClass].poll();
+    Block block = free[sizeClass];
     if (block == null) {
       block = new Block(sizeClass);
     } else {
+      free[sizeClass] = block.following;
+      block.following = null;
       kept -= SMALLEST << sizeClass;
     }
     out++;
@@ -77,7 +71,8 @@ final class Blocks {
       block.arena.close();
     } else {
       kept += size;
-      free[block.sizeClass].push(block);
+      block.following = free[block.sizeClass];
+      free[block.sizeClass] = block;
     }
   }
 
@@ -88,9 +83,11 @@ final class Blocks {
 
   /** Frees the blocks that are not taken. */
   void close() {
-    for (ArrayDeque<Block> queue : free) {
-      queue.forEach(block -> block.arena.close());
-      queue.clear();
+    for (int i = 0; i < CLASSES; i++) {
+      for (Block block = free[i]; block != null; block = block.following) {
+        block.arena.close();
+      }
+      free[i] = null;
     }
   }
 }

@@ -120,6 +120,26 @@ final class ForeignCalls implements NativeCalls {
     return new AssertionError("a native function cannot throw", thrown);
   }
 
+  // More than after which the JVM makes code of its own for a handle that is called.
+  private static final int PREPARING_CALLS = 256;
+
+  private static boolean prepared;
+
+  /**
+   * Makes the calls that a lane cannot do without, and that its end needs: the JVM needs memory for
+   * the first ones, and later there may be none. They change nothing here, but that the next wait
+   * of the proactor is cut short.
+   */
+  private static synchronized void prepare(ForeignCalls calls, long proactor) {
+    for (int i = 0; i < PREPARING_CALLS && !prepared; i++) {
+      calls.exchange(proactor, 0, 0, 0, 0);
+      calls.wake(proactor);
+      calls.cancel(proactor, 0);
+      calls.close(0);
+    }
+    prepared = true;
+  }
+
   /** A call of the system, with room for its errno. */
   private interface Call {
     int with(MemorySegment state) throws Throwable;
@@ -156,11 +176,16 @@ final class ForeignCalls implements NativeCalls {
 
   @Override
   public int attach(long proactor) {
+    int error;
     try {
-      return (int) ATTACH.invokeExact(proactor);
+      error = (int) ATTACH.invokeExact(proactor);
     } catch (Throwable e) {
       throw impossible(e);
     }
+    if (error == 0) {
+      prepare(this, proactor);
+    }
+    return error;
   }
 
   @Override

@@ -16,6 +16,9 @@ final class Interruption extends AbstractSelector {
   Interruption(Runnable wake) {
     super(null);
     this.wake = wake;
+    // The JDK needs memory for the first one, and later there may be none.
+    beginWait();
+    endWait();
   }
 
   /** An interrupt wakes from now on; one that came before does at once. */

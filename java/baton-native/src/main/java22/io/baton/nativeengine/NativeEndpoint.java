@@ -40,6 +40,11 @@ final class NativeEndpoint implements Endpoint {
   /** For the lane: the last accept found a connection, so the next one may, too. */
   boolean mayHaveConnections;
 
+  /** For the lane: the engine's list of those that are to be closed again, and the transfer. */
+  NativeEndpoint following;
+
+  Transfer closing;
+
   private final NativeCalls calls;
   private final Kind kind;
   private final int family;

@@ -21,7 +21,6 @@ import java.nio.channels.DatagramChannel;
 import java.nio.channels.NotYetBoundException;
 import java.nio.channels.SelectableChannel;
 import java.nio.channels.ServerSocketChannel;
-import java.util.ArrayDeque;
 import java.util.Arrays;
 
 /**
@@ -51,6 +50,9 @@ final class NativeEngine implements Engine {
   private static final int SLOTS_MAX = 1 << 20;
   private static final int TEXT_SIZE = 16 << 10;
 
+  /** In nanoseconds. */
+  private static final long MEMORY_PAUSE = 10_000_000;
+
   private final NativeCalls calls;
   private final Arena arena = Arena.ofConfined();
   private final MemorySegment operations = arena.allocate(BATCH * Operation.SIZE, Long.BYTES);
@@ -65,7 +67,10 @@ final class NativeEngine implements Engine {
   private final String explanation;
 
   // Started and not yet with the library.
-  private final ArrayDeque<Request> queue = new ArrayDeque<>();
+  private final RequestQueue queue = new RequestQueue();
+
+  // There was no memory to close them. A list that needs none.
+  private NativeEndpoint unclosed;
 
   private Request[] slots = new Request[64];
   private int[] freeSlots = new int[slots.length];
@@ -272,18 +277,18 @@ final class NativeEngine implements Engine {
 
   @Override
   public void start(Transfer transfer) {
+    NativeEndpoint endpoint = (NativeEndpoint) transfer.endpoint();
     Request request = (Request) transfer.attachment();
-    if (request == null) {
-      request = new Request(transfer);
-      transfer.attach(request);
-    }
     try {
+      if (request == null) {
+        request = new Request(transfer);
+        transfer.attach(request);
+      }
       takeSlot(request);
     } catch (OutOfMemoryError e) {
-      transfer.failed(e);
+      failed(transfer, e);
       return;
     }
-    NativeEndpoint endpoint = (NativeEndpoint) transfer.endpoint();
     try {
       if (transfer.kind() == Transfer.Kind.CLOSE) {
         startClose(endpoint, request);
@@ -291,7 +296,30 @@ final class NativeEngine implements Engine {
         prepare(endpoint, request);
       }
     } catch (RuntimeException | OutOfMemoryError e) {
-      finish(request).failed(e);
+      failed(finish(request), e);
+    }
+  }
+
+  private void failed(Transfer transfer, Throwable why) {
+    if (transfer.kind() == Transfer.Kind.CLOSE && why instanceof OutOfMemoryError) {
+      // The descriptor is open still.
+      NativeEndpoint endpoint = (NativeEndpoint) transfer.endpoint();
+      endpoint.closing = transfer;
+      endpoint.following = unclosed;
+      unclosed = endpoint;
+    } else {
+      transfer.failed(why);
+    }
+  }
+
+  private void closeAgain() {
+    NativeEndpoint next = unclosed;
+    unclosed = null;
+    while (next != null) {
+      NativeEndpoint one = next;
+      next = one.following;
+      one.following = null;
+      start(one.closing);
     }
   }
 
@@ -459,11 +487,16 @@ final class NativeEngine implements Engine {
   public void await(long nanoseconds) throws IOException {
     long before = completed;
     boolean mayWait = true;
+    long time = nanoseconds;
+    if (unclosed != null) {
+      closeAgain();
+      time = unclosed == null || time >= 0 && time < MEMORY_PAUSE ? time : MEMORY_PAUSE;
+    }
     try {
       do {
         boolean more = queue.size() > BATCH && !starved;
         boolean waits = mayWait && !more && completed == before;
-        exchange(waits ? nanoseconds : 0);
+        exchange(waits ? time : 0);
         // Once: time has passed, and the caller computes the rest.
         mayWait &= !waits;
       } while (!queue.isEmpty() && !starved);
@@ -716,9 +749,10 @@ final class NativeEngine implements Engine {
       if (!open) {
         return;
       }
+      // It stays open if there is no memory for the call: the kernel may use the program's then.
+      calls.close(proactor);
       open = false;
     }
-    calls.close(proactor);
   }
 
   /** Native memory that transfers hold now: for tests. */

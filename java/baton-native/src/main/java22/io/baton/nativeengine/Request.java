@@ -35,6 +35,10 @@ final class Request {
 
   boolean cancelAsked;
 
+  // Links of the engine's queue.
+  Request previous;
+  Request following;
+
   Request(Transfer transfer) {
     this.transfer = transfer;
   }

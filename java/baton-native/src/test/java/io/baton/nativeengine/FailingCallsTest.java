@@ -313,6 +313,23 @@ class FailingCallsTest extends EngineContract {
   }
 
   @Test
+  void aCloseWithoutMemoryIsMadeAgain() throws Exception {
+    Recorder recorder = new Recorder();
+    Recorder accepting = new Recorder(() -> recorder);
+    try (Socket peer = plainClient(listener(accepting))) {
+      AsynchChannel channel = accepting.nextGood(What.ACCEPT).accepted();
+      calls.replaceNext(
+          "closeDescriptor",
+          arguments -> {
+            throw new OutOfMemoryError("of the test");
+          });
+      channel.close();
+      recorder.next(What.CLOSED);
+      assertEquals(-1, peer.getInputStream().read());
+    }
+  }
+
+  @Test
   void closeWithLingerGoesOnWithoutWhatIsTold() throws Exception {
     for (String call : new String[] {"getSocketOption", "setOption"}) {
       Recorder recorder = new Recorder();

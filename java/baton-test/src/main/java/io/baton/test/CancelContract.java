@@ -15,7 +15,10 @@ import io.baton.test.Completion.What;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousCloseException;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
+import java.util.Random;
 import java.util.concurrent.CyclicBarrier;
 import org.junit.jupiter.api.Test;
 
@@ -90,6 +93,31 @@ public abstract class CancelContract extends EngineContract {
       assertEquals(second, cancelled.activation());
       connection.peer().getOutputStream().write('a');
       assertEquals(first, recorder.nextGood(What.READ).activation());
+    }
+  }
+
+  @Test
+  void rule5QueuedOperationsCanBeCancelledInAnyOrder() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      List<Long> kept = new ArrayList<>();
+      List<Long> cancelled = new ArrayList<>();
+      for (int i = 0; i < 200; i++) {
+        long number = channel.read(ByteBuffer.allocate(1));
+        (i % 3 == 0 ? kept : cancelled).add(number);
+      }
+      Collections.shuffle(cancelled, new Random(1));
+      for (long number : cancelled) {
+        assertTrue(channel.cancel(number));
+        assertEquals(
+            number, recorder.nextFailed(What.READ, OperationCancelledException.class).activation());
+      }
+      onLane(channel, () -> cancelled.forEach(number -> assertFalse(channel.cancel(number))));
+      connection.peer().getOutputStream().write(new byte[kept.size()]);
+      for (long number : kept) {
+        assertEquals(number, recorder.nextGood(What.READ).activation());
+      }
     }
   }
 

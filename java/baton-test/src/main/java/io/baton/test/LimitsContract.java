@@ -348,14 +348,12 @@ public abstract class LimitsContract extends EngineContract {
         channels.add(demultiplexor.openDatagram(handler));
         channels.get(i).setReadIdleTimeout(Duration.ofMillis(1));
       }
-      for (int i = 0; i < 5; i++) {
-        try {
-          fillHeap(System.nanoTime() + Duration.ofMillis(200).toNanos());
-        } catch (OutOfMemoryError e) {
-          // The JVM itself needs memory for what is called the first time.
-          continue;
-        }
-      }
+      // In a thread of its own, which may break off anywhere: the JVM itself needs memory for what
+      // runs the first time.
+      Thread filling = new Thread(WithoutHeap::fillHeap);
+      filling.setUncaughtExceptionHandler((thread, error) -> {});
+      filling.start();
+      filling.join();
       CountDownLatch served = new CountDownLatch(CHANNELS);
       try {
         channels.forEach(channel -> channel.post(served::countDown));
@@ -367,6 +365,16 @@ public abstract class LimitsContract extends EngineContract {
       System.out.println("served");
       demultiplexor.close();
       System.out.println("closed " + demultiplexor.getOpenChannels());
+    }
+
+    private static void fillHeap() {
+      for (int i = 0; i < 5; i++) {
+        try {
+          fillHeap(System.nanoTime() + Duration.ofMillis(200).toNanos());
+        } catch (OutOfMemoryError e) {
+          continue;
+        }
+      }
     }
 
     private static void fillHeap(long end) {

@@ -42,6 +42,7 @@ class EngineUseTest {
     final AtomicInteger wakes = new AtomicInteger();
     final AtomicInteger closes = new AtomicInteger();
     volatile IOException failure;
+    volatile OutOfMemoryError wakeFailure;
 
     @Override
     public String name() {
@@ -74,6 +75,9 @@ class EngineUseTest {
                 }
                 if (failure != null && method.getName().equals("await")) {
                   throw failure;
+                }
+                if (wakeFailure != null && method.getName().equals("wake")) {
+                  throw wakeFailure;
                 }
                 try {
                   return method.invoke(engine, arguments);
@@ -150,6 +154,26 @@ class EngineUseTest {
       assertThrows(StoppedException.class, () -> demultiplexor.post(() -> {}));
       assertEquals(1, engine.closes.get());
     }
+  }
+
+  @Test
+  void aStopThatFoundNoMemoryForItsWakeUpIsSeenWithTheNext() throws Exception {
+    Watched engine = new Watched();
+    Demultiplexor demultiplexor = Demultiplexor.builder().engine(engine).threads(1).open();
+    EngineContract.onLane(demultiplexor.openDatagram(new Recorder()), () -> {});
+    engine.wakeFailure = new OutOfMemoryError("of the test");
+    Thread first = new Thread(demultiplexor::close);
+    first.start();
+    // It pauses between its tries, and waits for the end when it has given up.
+    while (first.getState() != Thread.State.WAITING) {
+      Thread.onSpinWait();
+    }
+    engine.wakeFailure = null;
+    Thread second = new Thread(demultiplexor::close);
+    second.start();
+    Patience.await(demultiplexor.terminated(), "the end");
+    Patience.await(first);
+    Patience.await(second);
   }
 
   @Test
