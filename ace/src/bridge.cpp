@@ -119,12 +119,14 @@ void Bridge::outlive_calls(std::shared_ptr<Bridge> bridge) noexcept {
   }
   if (outermost != nullptr) {
     *outermost->survivor = std::move(bridge);
-  } else if (bridge->native_ != nullptr) {  // close has given up
+  } else if (bridge->native_ != nullptr /* close has given up */ || bridge->is_in_child()) {
     Bridge& left_alone = *bridge;
     left_alone.self_ = std::move(bridge);
     left_alone.next_left_alone_ = all_left_alone.exchange(&left_alone);
   }
 }
+
+bool Bridge::is_in_child() const noexcept { return ::getpid() != process_; }
 
 /// False: the program is ending, and a handler does not return.
 bool Bridge::wait_for_others() noexcept {
@@ -163,31 +165,42 @@ void Bridge::Attached::end() noexcept {
   entry_.reset();
 }
 
+void Bridge::end_attachments_of_this_thread() noexcept {
+  for (Attached* each = attachments; each != nullptr; each = each->outer_) {
+    if (each->bridge_.get() == this) each->end();
+  }
+}
+
+/// Threads of the parent may have held each lock, and may have been changing everything. So only
+/// Baton's proactor is deleted, which minds that, unless one of them was closing it.
+int Bridge::close_in_child() noexcept {
+  if (closed_.exchange(true) || entries_of_this_thread() > 0) return 0;
+  end_attachments_of_this_thread();
+  native_.reset();
+  return 0;
+}
+
 int Bridge::close() noexcept {
+  if (is_in_child()) return close_in_child();
   closed_.store(true);
   if (ace_ends()) return 0;  // no thread is woken, because it would return to what ACE frees next
   if (entries_of_this_thread() > 0) {
     if (native_ != nullptr) native_->stop();  // else this is a handler that close() itself calls
     return 0;
   }
-  for (Attached* each = attachments; each != nullptr; each = each->outer_) {
-    if (each->bridge_.get() == this) each->end();
-  }
+  end_attachments_of_this_thread();
   std::shared_ptr<Bridge> survivor;  // the last to go, if a handler deletes the proactor
   const std::lock_guard guard{closing_};
   if (native_ == nullptr) return 0;
-  const bool child = ::getpid() != process_;  // of a fork: the other threads are not in it
-  if (!child) {
-    native_->stop();
-    if (!wait_for_others()) return 0;
-  }
+  native_->stop();
+  if (!wait_for_others()) return 0;
   // The remaining handlers run in this thread, and still find native_ set. They are in a call of
   // their own, because this thread may be in a handler of another proactor.
   Call call{this, current_call, &survivor};
   const Current current{call};
   delete native_.get();
   static_cast<void>(native_.release());
-  if (!child) descriptors_.end_waiting();
+  descriptors_.end_waiting();
   posted_.clear();
   return 0;
 }
@@ -230,7 +243,9 @@ void Bridge::dispatch_posted(ACE_POSIX_Asynch_Result& result) {
 int Bridge::handle_events(Deadline deadline) {
   struct Survivor {
     ~Survivor() {
-      if (bridge) bridge->close();
+      if (!bridge) return;
+      bridge->close();
+      outlive_calls(std::move(bridge));
     }
     std::shared_ptr<Bridge> bridge;
   } survivor;

@@ -140,8 +140,8 @@ class Bridge {
     if (current_call != nullptr && current_call->bridge == this) ++current_call->own;
   }
   /// Called when the proactor is gone. If this thread is in one of its handlers, the bridge lives
-  /// until that call has ended. If the program ends while other threads are in its handlers, the
-  /// bridge lives as long as the program.
+  /// until that call has ended. If the program ends while other threads are in its handlers, or in
+  /// the child of a fork, the bridge lives as long as the process.
   static void outlive_calls(std::shared_ptr<Bridge> bridge) noexcept;
   [[nodiscard]] std::uint32_t entries_of_this_thread() const noexcept;
 
@@ -166,6 +166,9 @@ class Bridge {
  private:
   int turn(Call& call, Deadline deadline);
   bool wait_for_others() noexcept;
+  [[nodiscard]] bool is_in_child() const noexcept;
+  int close_in_child() noexcept;
+  void end_attachments_of_this_thread() noexcept;
   template <class Result>
   static void complete(Result& result, std::size_t bytes, u_long error);
   template <class Result>

@@ -22,19 +22,22 @@ struct Connecting {
   bool made = false;  ///< by us, not by the program
 };
 
-bool add(Connect::Pending& pending, int fildes) noexcept {
+/// 0 or an errno.
+int add(Connect::Pending& pending, int fildes) noexcept {
+  Connect::Pending::Socket socket{fildes, {}};
+  if (const int error = native::look_at(fildes, socket.file)) return error;
   const std::lock_guard guard{pending.mutex};
   try {
-    pending.fildes.push_back(fildes);
-    return true;
+    pending.sockets.push_back(socket);
+    return 0;
   } catch (const std::bad_alloc&) {
-    return false;
+    return ENOMEM;
   }
 }
 
 void remove(Connect::Pending& pending, int fildes) noexcept {
   const std::lock_guard guard{pending.mutex};
-  std::erase(pending.fildes, fildes);
+  std::erase_if(pending.sockets, [&](const auto& each) { return each.fildes == fildes; });
 }
 
 void connect_ended(Bridge& bridge, void* what, Outcome outcome) {
@@ -103,7 +106,8 @@ int Connect::connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& 
     start.action = Action::connect;
     start.endpoint = &connecting->remote;
     start.told = tell<connect_ended>(connecting.get());
-    error = add(*pending_, fildes) ? bridge_->start(start) : ENOMEM;
+    error = add(*pending_, fildes);
+    if (error == 0) error = bridge_->start(start);
     if (error == 0) return static_cast<void>(connecting.release()), 0;
     remove(*pending_, fildes);
   }
@@ -123,8 +127,15 @@ int Connect::connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& 
 int Connect::cancel() {
   std::lock_guard guard{pending_->mutex};
   int answer = 1;
-  for (const int fildes : pending_->fildes) {
-    if (bridge_->cancel(fildes) == 0) answer = 0;
+  for (const Pending::Socket& each : pending_->sockets) {
+    // The number may belong to other code by now, whose operations go on.
+    native::OpenFile now;
+    if (native::look_at(each.fildes, now) != 0 || !(now == each.file)) {
+      static_cast<void>(bridge_->opened(each.fildes));
+      answer = 0;
+    } else if (bridge_->cancel(each.fildes) == 0) {
+      answer = 0;
+    }
   }
   return answer;
 }

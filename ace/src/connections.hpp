@@ -49,10 +49,14 @@ class Connect final : public virtual ACE_Asynch_Connect_Impl, public ACE_POSIX_A
   /// Cancels all pending connects of this object.
   int cancel() override;
 
-  /// The descriptors of pending connects. Their completions may come after the object is deleted.
+  /// The pending connects. Their completions may come after the object is deleted.
   struct Pending {
+    struct Socket {
+      int fildes = -1;
+      native::OpenFile file;
+    };
     std::mutex mutex;
-    std::vector<int> fildes;
+    std::vector<Socket> sockets;
   };
 
  private:

@@ -175,6 +175,30 @@ TEST_F(Numbers, OfAListenerAreUsedAgain) {
   ::close(listener);
 }
 
+// The connect object of a socket that the program has closed leaves the next file alone.
+TEST_F(Numbers, OfAConnectAreUsedAgain) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Endings connects;
+  Endings reads;
+  auto connect = std::make_unique<ACE_Asynch_Connect>();
+  ASSERT_EQ(0, connect->open(connects, ACE_INVALID_HANDLE, nullptr, ace()));
+  ASSERT_EQ(0, connect->connect(socket, where, ACE_Addr::sap_any, 1));
+  ::close(socket);
+  ASSERT_EQ(socket, ::dup2(number_, socket));
+  ACE_Asynch_Read_Stream reader;
+  ACE_Message_Block block(10);
+  ASSERT_EQ(0, reader.open(reads, socket, nullptr, ace()));
+  ASSERT_EQ(0, reader.read(block, 10));
+  connect.reset();
+  ASSERT_EQ(1, ::write(pair_.second, "o", 1));
+  ASSERT_TRUE(drive([&] { return reads.all() == 1; }));
+  EXPECT_EQ(1, reads.succeeded);
+  ::close(listener);
+  ::close(socket);
+}
+
 // A listener gets a number whose earlier read has yet to be delivered.
 TEST_F(Numbers, AreUsedAgainByAListener) {
   Endings reads;

@@ -31,8 +31,8 @@ namespace baton::ace {
 
 /// The value of BATON_ACE: words with commas between them, "batch=1,lazy".
 struct BATON_EXPORT Options {
-  /// batch=N: completions that one call of handle_events may dispatch, 1 to 1,024. A posted result
-  /// is always the last of its call.
+  /// batch=N: completions that one call of handle_events may dispatch, 1 to 1,024. At most one of
+  /// them is a posted result.
   std::size_t batch = 64;
   /// lazy: an operation is started by a thread in handle_events, never by the thread that requests
   /// it. For programs whose handlers must not run while the requesting function has not returned.
@@ -66,8 +66,9 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
   /// dispatches it in this thread: each operation completes once, with ECANCELED. Posted results
   /// that no thread has taken are deleted, as ACE does. From then on every call returns -1 with
   /// ESHUTDOWN. Inside a handler it only wakes the threads, and the destructor does the rest. In
-  /// the child of a fork nothing is dispatched. When libACE closes its singleton at the end of the
-  /// program, nothing is dispatched or freed, and no thread returns from handle_events. 0, always.
+  /// the child of a fork nothing is dispatched, and no result is deleted. When libACE closes its
+  /// singleton at the end of the program, nothing is dispatched or freed, and no thread returns
+  /// from handle_events. 0, always.
   int close() override;
 
   /// 1 when completions were dispatched, 0 when the time is over, -1 for errors: EINVAL for a
