@@ -52,16 +52,16 @@ KeptLane::List& KeptLane::of_this_thread() noexcept {
   return list;
 }
 
-void KeptLane::keep(void (*let_go)(void* context), void* context) noexcept {
+bool KeptLane::keep(void (*let_go)(void* context), void* context) noexcept {
   static os::ThreadEnd end{[](void* list) { static_cast<List*>(list)->let_all_go(); }};
   List& mine = of_this_thread();
-  // Each time: if there is no memory for it, a later turn of this thread may find some.
-  static_cast<void>(end.watch(&mine));
-  if (list_ == &mine) return;  // no other thread can have changed that
+  if (!end.watch(&mine)) return false;
+  if (list_ == &mine) return true;  // no other thread can have changed that
   let_go_ = let_go;
   context_ = context;
   fork_generation_ = os::fork_generation();
   mine.add(*this);
+  return true;
 }
 
 void KeptLane::forget() noexcept {

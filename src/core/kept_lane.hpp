@@ -16,7 +16,9 @@ class KeptLane {
   KeptLane& operator=(const KeptLane&) = delete;
 
   /// The calling thread calls let_go(context) when it ends, unless forget() is called before.
-  void keep(void (*let_go)(void* context), void* context) noexcept;
+  /// False: the end of this thread cannot be noticed (no memory, or no key of pthreads), so it must
+  /// not keep the lane.
+  [[nodiscard]] bool keep(void (*let_go)(void* context), void* context) noexcept;
   /// Any thread. REQUIRES: the thread that keeps the lane is not ending at this moment.
   void forget() noexcept;
 

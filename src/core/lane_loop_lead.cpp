@@ -36,7 +36,7 @@ bool LaneLoop::enter(CrewMember* member, Led how) noexcept {
 }
 
 // A pinned engine is unbound from its thread if it can be, else drained. It is not drained for a
-// thread that is about to come back: that thread keeps the lane.
+// thread that is about to come back: that thread keeps the lane, if its end can be noticed.
 void LaneLoop::leave(bool for_good) noexcept {
   if (runner_.forked()) return;
   BATON_ASSERT(driven());
@@ -48,10 +48,10 @@ void LaneLoop::leave(bool for_good) noexcept {
   member_.store(nullptr, std::memory_order_relaxed);
   left_by_.store(for_good ? 0 : system_.thread_self(), std::memory_order_relaxed);
   if (BATON_UNLIKELY(pinned()) && started() > 0 && !unpin()) {
-    if (!for_good) {
+    const auto at_end = [](void* self) { static_cast<LaneLoop*>(self)->its_thread_ends(); };
+    if (!for_good && kept_lane_.keep(at_end, this)) {
       left_something_.store(true, std::memory_order_relaxed);
       led_.store(Led::kept, std::memory_order_seq_cst);
-      kept_lane_.keep([](void* self) { static_cast<LaneLoop*>(self)->its_thread_ends(); }, this);
       return;
     }
     drain_pinned();

@@ -15,11 +15,21 @@ namespace baton::sim {
 namespace {
 
 constexpr std::uint64_t file_size_max = std::uint64_t{1} << 22;
+constexpr std::size_t disk_block = 512;
 
 std::size_t total(std::span<const iovec> pieces) noexcept {
   std::size_t sum = 0;
   for (const iovec& piece : pieces) sum += piece.iov_len;
   return sum;
+}
+
+/// As a device takes transfers of a file opened with O_DIRECT.
+bool is_aligned(std::span<const iovec> pieces, std::uint64_t offset) noexcept {
+  std::uint64_t all = offset;
+  for (const iovec& piece : pieces) {
+    all |= reinterpret_cast<std::uintptr_t>(piece.iov_base) | piece.iov_len;
+  }
+  return all % disk_block == 0;
 }
 
 /// Calls copy(memory, size, offset) for the first `size` bytes of the pieces.
@@ -193,6 +203,7 @@ int Kernel::open(const char* path, int flags) noexcept {
   Node* node = make(NodeKind::file);
   node->file = body;
   node->append = (flags & O_APPEND) != 0;
+  node->direct = (flags & O_DIRECT) != 0;
   node->access = flags & O_ACCMODE;
   return install(*node);
 }
@@ -706,6 +717,13 @@ std::int64_t Kernel::receive_from(Node& node, std::span<const iovec> pieces,
 
 // -- files ----------------------------------------------------------------------------------------
 
+// A transfer past the page cache is short by whole blocks.
+std::size_t Kernel::cut_in_file(const Node& node, std::size_t size) noexcept {
+  const std::size_t part = cut(size);
+  if (!node.direct || part == size) return part;
+  return std::min(size, std::max(part - part % disk_block, disk_block));
+}
+
 std::int64_t Kernel::read_at(Node& node, std::span<const iovec> pieces,
                              std::uint64_t offset) noexcept {
   if (node.kind == NodeKind::null) return 0;
@@ -714,7 +732,9 @@ std::int64_t Kernel::read_at(Node& node, std::span<const iovec> pieces,
   if (draw_failure(faults_.disk_error, EIO)) return -EIO;
   const std::vector<std::byte>& bytes = node.file->bytes;
   if (offset >= bytes.size()) return 0;
-  const std::size_t size = cut(std::min<std::size_t>(total(pieces), bytes.size() - offset));
+  if (node.direct && !is_aligned(pieces, offset)) return -EINVAL;
+  const std::size_t left = bytes.size() - offset;
+  const std::size_t size = cut_in_file(node, std::min<std::size_t>(total(pieces), left));
   for_pieces(pieces, size, [&](std::byte* to, std::size_t part, std::size_t at) {
     std::memcpy(to, bytes.data() + offset + at, part);
   });
@@ -729,9 +749,11 @@ std::int64_t Kernel::write_at(Node& node, std::span<const iovec> pieces,
   if (draw_failure(faults_.disk_error, EIO)) return -EIO;
   std::vector<std::byte>& bytes = node.file->bytes;
   if (node.append) offset = bytes.size();
-  const std::uint64_t most = std::min(faults_.disk_size, file_size_max);
+  if (node.direct && !is_aligned(pieces, offset)) return -EINVAL;
+  std::uint64_t most = std::min(faults_.disk_size, file_size_max);
+  if (node.direct) most -= most % disk_block;
   if (offset >= most) return -ENOSPC;
-  const std::size_t size = cut(std::min<std::size_t>(total(pieces), most - offset));
+  const std::size_t size = cut_in_file(node, std::min<std::size_t>(total(pieces), most - offset));
   if (bytes.size() < offset + size) bytes.resize(offset + size);
   for_pieces(pieces, size, [&](const std::byte* from, std::size_t part, std::size_t at) {
     std::memcpy(bytes.data() + offset + at, from, part);

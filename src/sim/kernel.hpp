@@ -142,6 +142,7 @@ class Node final : public Target {
   Link link = Link::none;
   bool nonblocking = true;
   bool append = false;
+  bool direct = false;      // O_DIRECT
   bool reuse_port = false;  // SO_REUSEPORT
   int access = 0;           // O_RDONLY, O_WRONLY or O_RDWR
   int fd = -1;
@@ -255,6 +256,7 @@ class Kernel {
   enum What : std::uint32_t { arrival, handshake, connected, refused, timed_out, datagram_arrival };
 
   Node* make(NodeKind kind) noexcept;
+  std::size_t cut_in_file(const Node& node, std::size_t size) noexcept;
   int install(Node& node) noexcept;
   void release(Node& node) noexcept;
   Channel* make_channel(Node* writer, Node* reader) noexcept;

@@ -294,7 +294,8 @@ os::System make_table() noexcept {
     Node* node = kernel().find(fd);
     if (node == nullptr) return answer(-EBADF);
     if (command == F_GETFL) {
-      return node->access | (node->nonblocking ? O_NONBLOCK : 0) | (node->append ? O_APPEND : 0);
+      return node->access | (node->nonblocking ? O_NONBLOCK : 0) | (node->append ? O_APPEND : 0) |
+             (node->direct ? O_DIRECT : 0);
     }
     if (command == F_SETFL) node->nonblocking = (argument & O_NONBLOCK) != 0;
     return 0;

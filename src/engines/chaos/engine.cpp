@@ -1,6 +1,7 @@
 // Opens the inner engine and wraps it.
 #include "engines/chaos/engine.hpp"
 
+#include <algorithm>
 #include <new>
 #include <string>
 #include <utility>
@@ -13,22 +14,29 @@ namespace {
 
 using Opened = Result<std::unique_ptr<Engine>, Failure>;
 
-Opened open_inner(const EngineOptions& options, const std::string& wanted) {
-  Failure why{make_error_code(errc::engine_unavailable),
-              "inner=" + wanted + ": there is no such engine to wrap", ReasonCode::unsuitable};
-  for (const auto& entry : registry().engines()) {
-    if (wanted == "auto" ? entry.only_by_name : entry.name != wanted) continue;
-    if (entry.name == "chaos") break;
-    ProcessorConfig config = *options.config;
-    config.engine = entry.name;
-    EngineOptions inner = options;
-    inner.config = &config;
-    Opened opened = entry.factory(inner);
-    if (opened) return opened;
-    why = opened.error();
-    why.reason = "inner=" + entry.name + ": " + why.reason;
+// By itself the factory knows no policy, and takes the first engine for `auto`. A proactor names
+// the engine.
+Opened open_inner(const EngineOptions& options) {
+  const auto engines = registry().engines();
+  const std::string& inner = options.config->inner;
+  const std::string& wanted = inner == "auto" ? engines.front().name : inner;
+  const auto found = std::find_if(engines.begin(), engines.end(), [&wanted](const auto& entry) {
+    return entry.name == wanted && entry.name != "chaos";
+  });
+  if (found == engines.end()) {
+    return unexpected{Failure{make_error_code(errc::engine_unavailable),
+                              "inner=" + wanted + ": there is no such engine to wrap",
+                              ReasonCode::unsuitable}};
   }
-  return unexpected{why};
+  ProcessorConfig config = *options.config;
+  config.engine = wanted;
+  EngineOptions within = options;
+  within.config = &config;
+  Opened opened = found->factory(within);
+  if (opened) return opened;
+  Failure why = opened.error();
+  why.reason = "inner=" + wanted + ": " + why.reason;
+  return unexpected{std::move(why)};
 }
 
 }  // namespace
@@ -38,7 +46,7 @@ Opened open_chaos(const EngineOptions& given) {
   EngineOptions options = given;
   if (options.config == nullptr) options.config = &defaults;
   const ProcessorConfig& config = *options.config;
-  auto inner = open_inner(options, config.inner);
+  auto inner = open_inner(options);
   if (!inner) return inner;
   if (options.explain) {
     const auto said = [](const char* key, std::uint32_t value) {

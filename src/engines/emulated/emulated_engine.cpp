@@ -23,6 +23,8 @@ namespace {
 /// Calls for one descriptor in a row: a busy one must not keep the others waiting. It is reported
 /// again.
 constexpr unsigned calls_max = 32;
+// How often a write is tried whose room may not be reported.
+constexpr std::uint32_t look_ms = 500;
 /// Retries of blocking connects that workers make at once.
 constexpr std::uint32_t retries_max = 2;
 constexpr std::int64_t log_every_ns = 10'000'000'000;
@@ -579,7 +581,7 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
     if (ahead && perform_ahead(operation) == Outcome::done) return Submission::completed;
     progress(operation).owner = &direction;
     direction.queue.push_back(operation);
-    if (ahead && !direction.asleep) look_later(record, direction, false);
+    if (ahead && !direction.asleep) look_later(record, direction, false, look_ms);
     if (waits_for_both(operation)) record.both_waiting.fetch_add(1, std::memory_order_relaxed);
     if (first && !direction.asleep) {
       settle(record, direction, Cause::start, try_first && tries_first(operation), completed);
@@ -667,7 +669,9 @@ void EmulatedEngine::settle(Record& record, Direction& direction, Cause cause, b
         }
         if (&direction == &record.in) return;
         if (ran != Ran::more || !tells_room_after_try_) {
-          look_later(record, direction, by_leader);
+          // Some have found room, so that others behind them may: they are tried at once.
+          const bool goes_on = ran == Ran::more && waits_for_its_peer(*direction.queue.front());
+          look_later(record, direction, by_leader, goes_on ? 0 : look_ms);
           return;
         }
         // There was room for a part. The strategy reports more room only after a call that answered
@@ -818,9 +822,10 @@ void EmulatedEngine::rest(Record& record, Direction& direction, std::uint32_t sp
 
 // A full UNIX stream reports nothing when its peer shuts its reading side, or the program the
 // writing side (shutdown(2)). From then on a write fails (EPIPE), and a blocking write would end.
-// The write is therefore tried again now and then.
-void EmulatedEngine::look_later(Record& record, Direction& direction, bool by_leader) noexcept {
-  constexpr std::uint32_t span_ms = 500;
+// A UNIX datagram socket reports nothing while peers that do not read hold a quarter of its memory,
+// although another peer has room. Such writes are therefore tried again now and then.
+void EmulatedEngine::look_later(Record& record, Direction& direction, bool by_leader,
+                                std::uint32_t span_ms) noexcept {
   if (!may_end_unheard(record, direction)) return;
   const bool is_new = back_offs_.add(record, direction, span_ms);
   if (!by_leader && is_new && concurrent_) demux_->interrupt();  // as in rest()
@@ -828,10 +833,10 @@ void EmulatedEngine::look_later(Record& record, Direction& direction, bool by_le
 
 bool EmulatedEngine::may_end_unheard(const Record& record, Direction& direction) noexcept {
   const Operation* const first = behind_waits(direction.queue);
-  if (first == nullptr || first->kind() != OperationKind::write_stream ||
-      first->handle()->kind() != HandleKind::stream_socket) {
-    return false;
-  }
+  if (first == nullptr) return false;
+  const bool is_stream = first->kind() == OperationKind::write_stream &&
+                         first->handle()->kind() == HandleKind::stream_socket;
+  if (!is_stream && !waits_for_its_peer(*first)) return false;
   if (!direction.asked) {
     int domain = 0;
     socklen_t size = sizeof(domain);

@@ -153,8 +153,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
       BATON_REQUIRES(direction.mutex);
   void rest(Record& record, Direction& direction, std::uint32_t span_ms, bool by_leader) noexcept
       BATON_REQUIRES(direction.mutex);
-  void look_later(Record& record, Direction& direction, bool by_leader) noexcept
-      BATON_REQUIRES(direction.mutex);
+  void look_later(Record& record, Direction& direction, bool by_leader,
+                  std::uint32_t span_ms) noexcept BATON_REQUIRES(direction.mutex);
   bool may_end_unheard(const Record& record, Direction& direction) noexcept
       BATON_REQUIRES(direction.mutex);
   void fail_all(Record& record, Direction& direction, std::error_code error,

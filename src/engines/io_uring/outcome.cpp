@@ -172,9 +172,18 @@ Verdict tried_in_vain(Operation& operation, Verdict next, const os::System& syst
   return next;
 }
 
+// The poll of a connected one tells of its peer's room, too.
+bool goes_to_unix_peer(const Operation& operation) noexcept {
+  return operation.kind() == OperationKind::write_datagram && operation.endpoint() != nullptr &&
+         operation.endpoint()->family() == AddressFamily::unix_domain;
+}
+
 Verdict would_block(Operation& operation, const os::System& system) noexcept {
-  // The UNIX listener's backlog is full: readiness does not tell when there is room.
-  if (operation.kind() == OperationKind::connect) return Verdict::back_off;
+  // The backlog of a UNIX listener is full, or the queue of a UNIX peer: readiness does not tell
+  // when there is room.
+  if (operation.kind() == OperationKind::connect || goes_to_unix_peer(operation)) {
+    return Verdict::back_off;
+  }
   if (is_file(operation) && !progress(operation).by_worker) return Verdict::by_worker;
   if (is_file(operation)) return tried_in_vain(operation, Verdict::again, system);
   // Later tries follow a report of readiness.

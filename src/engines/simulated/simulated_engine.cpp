@@ -8,6 +8,7 @@
 
 #include "base/assert.hpp"
 #include "baton/endpoint.hpp"
+#include "engines/common/file_calls.hpp"
 #include "engines/common/transfer.hpp"
 
 namespace baton::engines::simulated {
@@ -579,7 +580,12 @@ SimulatedEngine::Done SimulatedEngine::perform_file(Record& record, Operation& o
                                    : world_.kernel().write_at(node, rest, offset);
   world_.note(Event::perform, number(operation.kind()), moved);
   if (moved < 0) {
-    fail_file(operation, static_cast<int>(-moved));
+    const int error = static_cast<int>(-moved);
+    if (!FileCalls::ended_between_blocks(sim::system(), operation, error)) {
+      fail_file(operation, error);
+      return Done::yes;
+    }
+    static_cast<void>(advance_file(operation, 0));
     return Done::yes;
   }
   if (ordered) node.position += static_cast<std::uint64_t>(moved);

@@ -156,6 +156,35 @@ TEST_P(Full, a_full_unix_peer_does_not_hold_up_another_that_was_full) {
   for (Probe* each : served) EXPECT_FALSE(each->failed());
 }
 
+// Peers that do not read hold so much of the socket's memory that the system reports no room.
+TEST_P(Full, unix_peers_that_do_not_read_starve_no_other) {
+  Fd ours = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const auto send_raw = [](const Fd& from, const Reader& to) {
+    return ::sendto(from.get(), "x", 1, MSG_DONTWAIT,
+                    static_cast<const sockaddr*>(to.endpoint.data()), to.endpoint.size()) == 1;
+  };
+  std::vector<Reader> silent;
+  const auto has_room = [&] {
+    pollfd room{ours.get(), POLLOUT, 0};
+    return ::poll(&room, 1, 0) == 1;
+  };
+  while (has_room()) {
+    if (silent.empty() || !send_raw(ours, silent.back())) silent.push_back(reader());
+  }
+  Reader live = reader();
+  const Fd another = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  while (send_raw(another, live)) continue;
+  Handle* const handle = adopt(ours, HandleKind::datagram_socket);
+  std::vector<Probe*> waiting;
+  for (int i = 0; i < 3; ++i) waiting.push_back(&send(handle, "y", &live.endpoint));
+  run_for(1ms);
+  EXPECT_FALSE(waiting.front()->done());
+  char text[16];
+  while (::recv(live.fd.get(), text, sizeof(text), MSG_DONTWAIT) > 0) continue;
+  for (Probe* const each : waiting) run([&] { return each->done(); });
+  for (Probe* const each : waiting) EXPECT_FALSE(each->failed());
+}
+
 TEST_P(Full, a_peer_that_stays_full_costs_next_to_nothing) {
   if (with_troubles()) GTEST_SKIP() << "each delay of the chaos engine is a call";
   use([](Config& config) { config.system = &test::counting_system(); });

@@ -1,6 +1,7 @@
 // Small parts of the core, each alone: adopted numbers, kept lanes, exceptions of tasks.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -94,18 +95,18 @@ TEST(KeptLane, IsLetGoOnceWhenItsThreadEnds) {
   const auto let_go = [](void* context) { ++*static_cast<int*>(context); };
   KeptLane lane;
   std::thread{[&] {
-    lane.keep(let_go, &count);
-    lane.keep(let_go, &count);  // as each of its turns does
+    EXPECT_TRUE(lane.keep(let_go, &count));
+    EXPECT_TRUE(lane.keep(let_go, &count));  // as each of its turns does
     EXPECT_EQ(count, 0);
   }}.join();
   EXPECT_EQ(count, 1);
   lane.forget();  // no thread keeps it
   std::thread{[&] {
-    lane.keep(let_go, &count);
+    EXPECT_TRUE(lane.keep(let_go, &count));
     lane.forget();
   }}.join();
   EXPECT_EQ(count, 1);
-  std::thread{[&] { lane.keep(let_go, &count); }}.join();
+  std::thread{[&] { EXPECT_TRUE(lane.keep(let_go, &count)); }}.join();
   EXPECT_EQ(count, 2);
 }
 
@@ -115,10 +116,24 @@ TEST(KeptLane, NeedsNoMemory) {
   KeptLane lane;
   std::thread{[&] {
     calloc_fails = 1;
-    lane.keep([](void* context) { ++*static_cast<int*>(context); }, &count);
+    const bool kept = lane.keep([](void* context) { ++*static_cast<int*>(context); }, &count);
     calloc_fails = 0;
+    EXPECT_TRUE(kept);
   }}.join();
   EXPECT_EQ(count, 1);
+}
+
+// In a program of its own, because the first lane takes the key.
+TEST(KeptLane, IsRefusedToAThreadWhoseEndCannotBeNoticed) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(
+      {
+        pthread_key_t key;
+        while (::pthread_key_create(&key, nullptr) == 0) continue;
+        KeptLane lane;
+        ::_exit(lane.keep([](void*) {}, nullptr) ? 1 : 0);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 // A thread's last calls may come after the destructors of its objects.
@@ -129,13 +144,13 @@ TEST(KeptLane, IsLetGoByAThreadThatComesBackAtItsEnd) {
   std::thread{[] {
     struct Last {
       ~Last() {
-        lane.keep([](void*) { ++count; }, nullptr);
+        EXPECT_TRUE(lane.keep([](void*) { ++count; }, nullptr));
       }
     };
     static thread_local const Last last;
     static_cast<void>(&last);
     KeptLane other;
-    other.keep([](void*) {}, nullptr);
+    EXPECT_TRUE(other.keep([](void*) {}, nullptr));
     other.forget();
   }}.join();
   EXPECT_EQ(count, 1);
@@ -153,7 +168,7 @@ TEST(KeptLane, IsNotLetGoInAForkedChild) {
   KeptLane lane;
   pid_t child = -1;
   std::thread{[&] {
-    lane.keep([](void*) { ::_exit(1); }, nullptr);
+    EXPECT_TRUE(lane.keep([](void*) { ::_exit(1); }, nullptr));
     child = ::fork();
     if (child == 0) {
       ends_the_child = true;

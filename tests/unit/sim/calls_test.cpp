@@ -201,6 +201,36 @@ TEST(SimulatedCalls, move_about_in_files) {
   });
 }
 
+TEST(SimulatedCalls, take_only_aligned_transfers_past_the_page_cache) {
+  constexpr std::size_t block = 512;
+  Faults faults = Faults::none();
+  faults.short_transfer = always;
+  in_machine(faults, [](const os::System& s) {
+    alignas(block) static std::array<char, 4 * block> memory{};
+    const int fd = s.open("/a", O_RDWR | O_CREAT | O_DIRECT, 0600);
+    EXPECT_NE(s.fcntl(fd, F_GETFL, 0) & O_DIRECT, 0);
+    const iovec right{memory.data(), 2 * block};
+    const iovec elsewhere{memory.data() + 1, block};
+    const iovec too_long{memory.data(), block + 1};
+    EXPECT_EQ(answer_of(s.pwritev2(fd, &elsewhere, 1, 0, 0)), failed(EINVAL));
+    EXPECT_EQ(answer_of(s.pwritev2(fd, &too_long, 1, 0, 0)), failed(EINVAL));
+    EXPECT_EQ(answer_of(s.pwritev2(fd, &right, 1, 1, 0)), failed(EINVAL));
+    // Short ones end at a block's end, so that they can be continued.
+    EXPECT_EQ(answer_of(s.pwritev2(fd, &right, 1, 0, 0)), gave(block));
+    EXPECT_EQ(static_cast<std::size_t>(s.write(fd, memory.data(), memory.size())) % block, 0U);
+    const int plain = s.open("/a", O_RDWR | O_APPEND, 0600);
+    EXPECT_EQ(s.write(plain, "!", 1), 1);
+    struct stat status;
+    EXPECT_EQ(s.fstat(fd, &status), 0);
+    EXPECT_EQ(answer_of(s.preadv2(fd, &elsewhere, 1, 0, 0)), failed(EINVAL));
+    EXPECT_EQ(answer_of(s.preadv2(fd, &too_long, 1, 0, 0)), failed(EINVAL));
+    EXPECT_EQ(answer_of(s.preadv2(fd, &right, 1, 1, 0)), failed(EINVAL));
+    EXPECT_EQ(answer_of(s.preadv2(fd, &right, 1, 0, 0)), gave(block));
+    EXPECT_EQ(answer_of(s.preadv2(fd, &right, 1, status.st_size - 1, 0)), gave(1));
+    EXPECT_EQ(answer_of(s.preadv2(fd, &right, 1, status.st_size, 0)), gave(0));
+  });
+}
+
 TEST(SimulatedCalls, know_what_is_no_file) {
   in_machine([](const os::System& s) {
     const int socket = stream_socket(s);
