@@ -159,6 +159,20 @@ class EchoTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertRegex(done.stderr, r"^baton load: none of [1-9]\d* datagrams came back; .*\n$")
 
+    def test_stop_ends_the_wait_for_messages_in_flight(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            load = subprocess.Popen([BATON, "load", "--port", str(silent.getsockname()[1]),
+                                     "--sessions", "1", "--seconds", "0.05"],
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            connection, _ = silent.accept()
+            with connection:
+                connection.recv(1)
+                time.sleep(2)  # the measured part is over
+                load.send_signal(signal.SIGTERM)
+                _, errors = load.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(load.returncode, 1)
+        self.assertIn("512 bytes had not come back when it was stopped", errors)
+
     def test_load_counts_one_session_and_several(self):
         with Echo() as echo:
             for count, words in (("1", "load: 1 session, "), ("2", "load: 2 sessions, ")):

@@ -307,14 +307,16 @@ void LoadWorker::serve_idle(std::size_t index) {
 
 // --- ending -------------------------------------------------------------------------------------
 
-// Messages in flight at the end are waited for and compared, but do not count in the rates.
+// Messages in flight at the end are waited for and compared, but do not count in the rates. A
+// Ctrl-C that did not end the measured part ends this.
 void LoadWorker::drain() {
   closing_ = true;
+  const bool run_was_stopped = stop_requested_;
   for (const auto& session : sessions_) {
     if (!session->failed() && !session->idle()) ++busy_count_;
   }
   std::uint64_t progress_at = monotonic_ns();
-  while (busy_count_ > 0) {
+  while (busy_count_ > 0 && stop_requested_ == run_was_stopped) {
     const std::uint64_t bytes_before = bytes_;
     serve(progress_at + silence_ns_max);
     const std::uint64_t now = monotonic_ns();
@@ -328,9 +330,12 @@ void LoadWorker::drain() {
   for (const auto& session : sessions_) {
     result_.datagrams.add(session->datagrams());
     if (session->failed() || session->idle()) continue;
-    result_.errors.add(fmt::format("session {}: {} bytes never came back (none in {} s)",
-                                   session->number(), session->outstanding(),
-                                   silence_ns_max / second_ns));
+    const std::string bytes =
+        fmt::format("session {}: {} bytes", session->number(), session->outstanding());
+    result_.errors.add(
+        stop_requested_ != run_was_stopped
+            ? bytes + " had not come back when it was stopped"
+            : fmt::format("{} never came back (none in {} s)", bytes, silence_ns_max / second_ns));
   }
 }
 
