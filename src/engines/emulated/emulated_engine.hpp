@@ -67,6 +67,12 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   [[nodiscard]] std::uint32_t worker_threads() const noexcept { return workers_.threads(); }
 
  private:
+  /// Calls for one descriptor in a row: a busy one must not keep the others waiting. It is reported
+  /// again.
+  static constexpr unsigned calls_max = 32;
+  /// How often a write is tried whose room may not be reported.
+  static constexpr std::uint32_t look_ms = 500;
+
   enum class Ran : std::uint8_t {
     empty,     ///< the queue is empty
     blocked,   ///< EAGAIN
@@ -224,5 +230,10 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   std::atomic<std::int64_t> log_again_ns_{0};  // earliest time of the next line about a shortage
   WorkerPool workers_;  // last: its threads are joined before anything else is destroyed
 };
+
+inline Record& EmulatedEngine::record_of(const Operation& operation) const noexcept {
+  BATON_DASSERT(operation.handle() != nullptr);
+  return records_[operation.handle()->index()];
+}
 
 }  // namespace baton::engines::emulated

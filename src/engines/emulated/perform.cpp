@@ -63,10 +63,6 @@ msghdr message_of(std::span<iovec> pieces) noexcept {
   return message;
 }
 
-bool is_socket(const Handle& handle) noexcept {
-  return handle.kind() != HandleKind::pipe && handle.kind() != HandleKind::file;
-}
-
 /// A write to a pipe that other writers do not interrupt (pipe(7)): it is made by one call, and no
 /// call with others moves a part of it.
 bool is_atomic(const Operation& operation) noexcept {

@@ -79,6 +79,29 @@ inline Progress& progress(Operation& operation) noexcept {
   return operation.engine_state<Progress>();
 }
 
+// A connect of a borrowed socket in blocking mode: there is no MSG_DONTWAIT for it.
+inline bool may_block(const Operation& operation) noexcept {
+  return operation.kind() == OperationKind::connect && !operation.handle()->nonblocking();
+}
+
+inline bool is_socket(const Handle& handle) noexcept {
+  return handle.kind() != HandleKind::pipe && handle.kind() != HandleKind::file;
+}
+
+inline bool is_input(const Operation& operation) noexcept {
+  switch (operation.kind()) {
+    case OperationKind::read_stream:
+    case OperationKind::read_file:
+    case OperationKind::read_datagram:
+    case OperationKind::accept:
+      return true;
+    case OperationKind::wait_ready:
+      return operation.has(Operation::readable);
+    default:
+      return false;
+  }
+}
+
 inline bool waits_for_both(const Operation& operation) noexcept {
   return operation.kind() == OperationKind::wait_ready && operation.has(Operation::readable) &&
          operation.has(Operation::writable);
