@@ -316,7 +316,7 @@ public final class Demultiplexor implements AutoCloseable {
     Lane lane = nextLane();
     Posted posted = new Posted(lane, action, done);
     posted.deadline = System.nanoTime() + time;
-    if (!lane.submit(() -> lane.timers.add(posted))) {
+    if (!lane.submit(posted)) {
       throw stopped("schedule");
     }
     done.whenComplete((nothing, error) -> lane.submit(() -> lane.timers.remove(posted)));

@@ -35,6 +35,9 @@ final class Lane implements Runnable {
   /** So often a thread tries to wake the lane without memory. */
   private static final int MEMORY_TRIES = 100;
 
+  /** Small frames that take more of the stack than the library and the engine do in a turn. */
+  private static final int TURN_FRAMES = 500;
+
   private static final VarHandle ASLEEP;
 
   static {
@@ -196,7 +199,13 @@ final class Lane implements Runnable {
 
   /** For a handler of this lane that has to wait. */
   void turn() {
+    requireStack(TURN_FRAMES);
     turn(false);
+  }
+
+  /** The stack of a handler may end here, but not inside the engine, whose state would be lost. */
+  private static int requireStack(int frames) {
+    return frames == 0 ? 0 : 1 + requireStack(frames - 1);
   }
 
   /** Waits for work, and does it. outermost: no handler is running. */
@@ -380,9 +389,14 @@ final class Lane implements Runnable {
       }
     } catch (OutOfMemoryError e) {
       // The JVM needs memory for what runs the first time.
-      ready.add(stopTask);
-      LockSupport.parkNanos(MEMORY_PAUSE);
+      runAgain(stopTask);
     }
+  }
+
+  /** For a task that found no memory. */
+  void runAgain(Task task) {
+    ready.add(task);
+    LockSupport.parkNanos(MEMORY_PAUSE);
   }
 
   private void engineFailed(Throwable error) {
@@ -423,6 +437,9 @@ final class Lane implements Runnable {
   private void abandon(Posted posted) {
     try {
       posted.abandon();
+    } catch (OutOfMemoryError e) {
+      timers.add(posted);
+      LockSupport.parkNanos(MEMORY_PAUSE);
     } catch (Throwable e) {
       report(e);
     }

@@ -7,6 +7,9 @@ final class Posted extends Timed {
   private final Lane lane;
   private final Runnable action;
   private final CompletableFuture<Void> done;
+  private boolean isTimed;
+  private boolean hasRun;
+  private Throwable failure;
 
   Posted(Lane lane, Runnable action) {
     this(lane, action, null);
@@ -20,20 +23,51 @@ final class Posted extends Timed {
 
   @Override
   void run() {
-    if (done != null && done.isDone()) {
+    if (done != null) {
+      runScheduled();
       return;
     }
     try {
       action.run();
-      if (done != null) {
-        done.complete(null);
-      }
     } catch (Throwable e) {
-      if (done != null) {
-        done.completeExceptionally(e);
-      } else {
-        lane.report(e);
+      lane.report(e);
+    }
+  }
+
+  /** Lack of memory puts off what it interrupts: the future must end. */
+  private void runScheduled() {
+    try {
+      if (done.isDone()) {
+        return;
       }
+      if (!isTimed) {
+        lane.timers.add(this);
+        isTimed = true;
+      } else if (!hasRun) {
+        act();
+      }
+      if (hasRun) {
+        finish();
+      }
+    } catch (OutOfMemoryError e) {
+      lane.runAgain(this);
+    }
+  }
+
+  private void act() {
+    hasRun = true;
+    try {
+      action.run();
+    } catch (Throwable e) {
+      failure = e;
+    }
+  }
+
+  private void finish() {
+    if (failure == null) {
+      done.complete(null);
+    } else {
+      done.completeExceptionally(failure);
     }
   }
 

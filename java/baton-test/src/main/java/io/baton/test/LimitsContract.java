@@ -33,6 +33,7 @@ import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
 import java.util.Scanner;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
@@ -390,6 +391,64 @@ public abstract class LimitsContract extends EngineContract {
     }
   }
 
+  /** Delayed work that comes to its lane while there is no memory for its place. */
+  static final class ScheduledWithoutHeap {
+    private static final int COUNT = 2000;
+
+    private ScheduledWithoutHeap() {}
+
+    public static void main(String[] arguments) throws Exception {
+      Demultiplexor demultiplexor =
+          Demultiplexor.builder().threads(1).exceptionHandler(error -> {}).fromEnvironment().open();
+      CompletableFuture<Void> full = new CompletableFuture<>();
+      demultiplexor.post(full::join);
+      List<CompletableFuture<Void>> scheduled = new ArrayList<>();
+      for (int i = 0; i < COUNT; i++) {
+        scheduled.add(demultiplexor.schedule(Duration.ofMillis(1), () -> {}));
+      }
+      Thread filling = new Thread(() -> fillHeap(full));
+      filling.setUncaughtExceptionHandler((thread, error) -> {});
+      filling.start();
+      filling.join();
+      full.complete(null);
+      for (CompletableFuture<Void> one : scheduled) {
+        one.get();
+      }
+      System.out.println("ended " + COUNT);
+      demultiplexor.close();
+    }
+
+    /** full: is completed when not 16 bytes are left. It goes on for a while then. */
+    private static void fillHeap(CompletableFuture<Void> full) {
+      byte[][] filled = new byte[1 << 20][];
+      int count = 0;
+      int size = 1 << 20;
+      long end = System.nanoTime() + Duration.ofMinutes(1).toNanos();
+      while (end - System.nanoTime() > 0) {
+        try {
+          filled[count] = new byte[size];
+          count++;
+        } catch (OutOfMemoryError e) {
+          if (size == 16 && full.complete(null)) {
+            end = System.nanoTime() + 500_000_000;
+          }
+          size = Math.max(16, size / 4);
+        }
+      }
+    }
+  }
+
+  @Test
+  void aLackOfHeapLosesNoScheduledWork() throws Exception {
+    try (ChildJvm child =
+        child(ScheduledWithoutHeap.class)
+            .jvmArgument("-Xmx32m")
+            .jvmArgument("-XX:+UseSerialGC")
+            .start()) {
+      assertEquals("ended 2000", child.line("ended"));
+    }
+  }
+
   @Test
   void aLackOfHeapEndsNoLane() throws Exception {
     try (ChildJvm child = child(WithoutHeap.class).jvmArgument("-Xmx32m").start()) {
@@ -484,6 +543,51 @@ public abstract class LimitsContract extends EngineContract {
     // In the interpreter each call may be the one that has no room.
     try (ChildJvm child = child(WithoutStack.class).jvmArgument("-Xint").start()) {
       child.line("closed");
+    }
+  }
+
+  /** Recursions without end around turns of the lane, which then serves on. */
+  static final class TurnsWithoutStack {
+    private static final int ROUNDS = 20;
+
+    private TurnsWithoutStack() {}
+
+    public static void main(String[] arguments) throws Exception {
+      int served = 0;
+      for (int i = 0; i < ROUNDS; i++) {
+        try (Demultiplexor demultiplexor =
+            Demultiplexor.builder().threads(1).fromEnvironment().open()) {
+          CountDownLatch over = new CountDownLatch(1);
+          demultiplexor.post(
+              () -> {
+                // No turn waits then.
+                Thread.currentThread().interrupt();
+                try {
+                  deeper(demultiplexor);
+                } catch (StackOverflowError e) {
+                  over.countDown();
+                }
+              });
+          over.await();
+          CountDownLatch next = new CountDownLatch(1);
+          demultiplexor.post(next::countDown);
+          next.await();
+          served += demultiplexor.isStopping() ? 0 : 1;
+        }
+      }
+      System.out.println("served " + served);
+    }
+
+    private static void deeper(Demultiplexor demultiplexor) {
+      demultiplexor.turn();
+      deeper(demultiplexor);
+    }
+  }
+
+  @Test
+  void anEndOfTheStackInsideATurnEndsNoLane() throws Exception {
+    try (ChildJvm child = child(TurnsWithoutStack.class).start()) {
+      assertEquals("served 20", child.line("served"));
     }
   }
 }

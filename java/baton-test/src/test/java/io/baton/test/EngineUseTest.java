@@ -44,6 +44,9 @@ class EngineUseTest {
     volatile IOException failure;
     volatile OutOfMemoryError wakeFailure;
 
+    /** What the lane waits for now, in nanoseconds; negative: a wake-up. */
+    volatile long waiting;
+
     @Override
     public String name() {
       return "watched";
@@ -79,10 +82,18 @@ class EngineUseTest {
                 if (wakeFailure != null && method.getName().equals("wake")) {
                   throw wakeFailure;
                 }
+                boolean waits = method.getName().equals("await");
+                if (waits) {
+                  waiting = (long) arguments[0];
+                }
                 try {
                   return method.invoke(engine, arguments);
                 } catch (InvocationTargetException e) {
                   throw e.getCause();
+                } finally {
+                  if (waits) {
+                    waiting = 0;
+                  }
                 }
               });
     }
@@ -161,6 +172,10 @@ class EngineUseTest {
     Watched engine = new Watched();
     Demultiplexor demultiplexor = Demultiplexor.builder().engine(engine).threads(1).open();
     EngineContract.onLane(demultiplexor.openDatagram(new Recorder()), () -> {});
+    // A lane that is on its way would see the stop by itself.
+    while (engine.waiting >= 0) {
+      Thread.onSpinWait();
+    }
     engine.wakeFailure = new OutOfMemoryError("of the test");
     Thread first = new Thread(demultiplexor::close);
     first.start();
