@@ -44,9 +44,16 @@
  * keep its threads to the end, and close from the only one.) Only baton_poll, baton_status,
  * baton_glance, baton_pool_give and baton_version are safe inside a signal handler.
  *
+ * Misuse. A proactor that is NULL or closed is answered. Functions with an error return EINVAL,
+ * those with a count -EINVAL; baton_start returns 0, and *why_not is EINVAL. A text is empty,
+ * baton_now is 0, a descriptor is -1, baton_glance is BATON_CANNOT_TELL, and the others do nothing.
+ * A closed proactor is known until 64 more have been closed; then its memory is used again. A
+ * number that no function gave out is refused like that of a handle or an operation that has ended.
+ * Numbers do not say whose they are: that of another proactor may mean something else here.
+ *
  * Versions. Structs carry their size, so that a program and a shared library of different versions
  * work together: initialise them with the macros. A library refuses (E2BIG) a struct that
- * is larger than it knows and not zero beyond.
+ * is larger than it knows and not zero beyond, and any size above 256, at which it does not look.
  */
 #ifndef BATON_H
 #define BATON_H
@@ -130,8 +137,10 @@ BATON_API int baton_open(const baton_config* config, baton_proactor** out, char*
                          size_t reason_size);
 
 /* Cancels what is pending, closes every owned descriptor, and frees everything; completions that
- * were not delivered are dropped, and a connection in one of them is closed. NULL is allowed.
- * REQUIRES: no thread is inside a function with this proactor, or will be. */
+ * were not delivered are dropped, and a connection in one of them is closed. NULL is allowed, and a
+ * second close does nothing.
+ * REQUIRES: no thread is inside a function with this proactor, or enters one before this has
+ * returned. */
 BATON_API void baton_close(baton_proactor* proactor);
 
 /* Makes every thread return from baton_wait with -BATON_STOPPED, now and later. Starts fail. */
@@ -300,7 +309,7 @@ BATON_API int baton_handle_close(baton_proactor* proactor, baton_handle handle);
 
 /* Memory blocks of equal size that reads with BATON_POOLED take only when data has arrived, so
  * that a connection with a pending read holds none. A pool belongs to no proactor: several may use
- * it. */
+ * it. Functions with a pool that is NULL return EINVAL or 0. A closed one must not be used. */
 typedef struct baton_pool baton_pool;
 
 /* `count` blocks of `block_size` bytes, allocated now. EINVAL: none, or more than memory has

@@ -11,7 +11,7 @@
 namespace baton::capi {
 
 struct Attached {
-  const baton_proactor* proactor;
+  const Instance* instance;
   Attachment attachment;
   Attached* next;
 };
@@ -19,9 +19,9 @@ struct Attached {
 namespace {
 
 /// The link to it, or the last link, which is null.
-Attached*& find(const baton_proactor* proactor) {
+Attached*& link_to(const Instance* instance) {
   Attached** link = &attached;
-  while (*link != nullptr && (*link)->proactor != proactor) link = &(*link)->next;
+  while (*link != nullptr && (*link)->instance != instance) link = &(*link)->next;
   return *link;
 }
 
@@ -29,8 +29,8 @@ void detach_at(Attached*& link) noexcept { delete std::exchange(link, link->next
 
 }  // namespace
 
-void detach(const baton_proactor& proactor) noexcept {
-  Attached*& found = find(&proactor);
+void detach(const Instance& instance) noexcept {
+  Attached*& found = link_to(&instance);
   if (found != nullptr) detach_at(found);
 }
 
@@ -42,13 +42,15 @@ void detach_all() noexcept {
 
 int baton_attach(baton_proactor* proactor) {
   using namespace baton::capi;
+  Instance* const self = find(proactor);
+  if (self == nullptr) return EINVAL;
   const Inside inside;
-  if (find(proactor) != nullptr) return 0;
+  if (link_to(self) != nullptr) return 0;
   try {
     if (!detach_at_thread_end()) return ENOMEM;
-    auto one = std::unique_ptr<Attached>(
-        new Attached{proactor, baton::Attachment{proactor->proactor}, nullptr});
-    if (one->attachment.has_lane()) find(proactor) = one.release();
+    auto one =
+        std::unique_ptr<Attached>(new Attached{self, baton::Attachment{self->proactor}, nullptr});
+    if (one->attachment.has_lane()) link_to(self) = one.release();
     return 0;
   } catch (...) {
     return code_of_exception();
@@ -57,5 +59,6 @@ int baton_attach(baton_proactor* proactor) {
 
 void baton_detach(baton_proactor* proactor) {
   const baton::capi::Inside inside;
-  baton::capi::detach(*proactor);
+  const auto* const self = baton::capi::find(proactor);
+  if (self != nullptr) baton::capi::detach(*self);
 }

@@ -9,7 +9,9 @@ using baton::Operation;
 using baton::OperationKind;
 using baton::OperationState;
 using baton::capi::Collector;
+using baton::capi::find;
 using baton::capi::Inside;
+using baton::capi::Instance;
 using baton::capi::Slot;
 using baton::capi::SlotReader;
 using baton::capi::SlotTable;
@@ -19,7 +21,7 @@ namespace {
 /// Whether driving may allocate, as it may not in a signal handler.
 enum class Memory : bool { leave_alone, may_change };
 
-int bring(baton_proactor& self, baton_completion* out, int max, Deadline deadline,
+int bring(Instance& self, baton_completion* out, int max, Deadline deadline,
           Memory memory) noexcept {
   if (out == nullptr || max <= 0) return -EINVAL;
   Collector collector{reinterpret_cast<std::byte*>(out), self.completion_size, max,
@@ -35,66 +37,81 @@ int bring(baton_proactor& self, baton_completion* out, int max, Deadline deadlin
   return self.proactor.stopped() ? -BATON_STOPPED : 0;
 }
 
-Deadline deadline_after(const baton_proactor& self, std::int64_t timeout_ns) noexcept {
+Deadline deadline_after(const Instance& self, std::int64_t timeout_ns) noexcept {
   if (timeout_ns < 0) return Deadline::never();
   if (timeout_ns == 0) return Deadline::immediately();
   return Deadline::after(baton::Duration{timeout_ns}, self.proactor.now());
 }
 
+int wait(Instance& self, baton_completion* out, int max, std::int64_t timeout_ns) noexcept {
+  const Deadline deadline = deadline_after(self, timeout_ns);
+  self.drivers.fetch_add(1, std::memory_order_acquire);
+  const int count = bring(self, out, max, deadline, Memory::may_change);
+  self.drivers.fetch_sub(1, std::memory_order_release);
+  return count;
+}
+
 }  // namespace
 
 int baton_wait(baton_proactor* proactor, baton_completion* out, int max, std::int64_t timeout_ns) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return -EINVAL;
   const Inside inside;
-  const Deadline deadline = deadline_after(*proactor, timeout_ns);
-  proactor->drivers.fetch_add(1, std::memory_order_acquire);
-  const int count = bring(*proactor, out, max, deadline, Memory::may_change);
-  proactor->drivers.fetch_sub(1, std::memory_order_release);
-  return count;
+  return wait(*self, out, max, timeout_ns);
 }
 
 int baton_exchange(baton_proactor* proactor, baton_batch* batch, baton_completion* out, int max,
                    std::int64_t timeout_ns) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return -EINVAL;
   const Inside inside;
   baton_batch copy{};
   const std::size_t size = batch != nullptr ? batch->size : 0;
   if (const int error = baton::capi::copy_in(batch, size, copy)) return -error;
   if (out == nullptr || max <= 0) return -EINVAL;
-  batch->taken = baton::capi::start_all(*proactor, copy.operations, copy.count, copy.activations,
-                                        batch->why_not);
+  batch->taken =
+      baton::capi::start_all(*self, copy.operations, copy.count, copy.activations, batch->why_not);
   // Completions free slots. The caller has to see every other refusal.
-  const bool wait = batch->why_not == 0 || batch->why_not == EAGAIN;
-  return baton_wait(proactor, out, max, wait ? timeout_ns : 0);
+  const bool may_wait = batch->why_not == 0 || batch->why_not == EAGAIN;
+  return wait(*self, out, max, may_wait ? timeout_ns : 0);
 }
 
 int baton_poll(baton_proactor* proactor, baton_completion* out, int max) {
-  if (proactor->driving_allocates) return -BATON_NOT_SUPPORTED;
+  Instance* const self = find(proactor);
+  if (self == nullptr) return -EINVAL;
+  if (self->driving_allocates) return -BATON_NOT_SUPPORTED;
   // Inside a function of the library this thread may hold the lock that driving needs.
   if (Inside::now()) return -EBUSY;
   std::uint32_t expected = 0;
-  if (!proactor->drivers.compare_exchange_strong(expected, 1, std::memory_order_acquire,
-                                                 std::memory_order_relaxed)) {
+  if (!self->drivers.compare_exchange_strong(expected, 1, std::memory_order_acquire,
+                                             std::memory_order_relaxed)) {
     return -EBUSY;
   }
   const int saved_errno = errno;
   const Inside inside;
   const baton::os::NoAllocation no_allocation;
-  const int count = bring(*proactor, out, max, Deadline::immediately(), Memory::leave_alone);
-  proactor->drivers.fetch_sub(1, std::memory_order_release);
+  const int count = bring(*self, out, max, Deadline::immediately(), Memory::leave_alone);
+  self->drivers.fetch_sub(1, std::memory_order_release);
   errno = saved_errno;
   return count;
 }
 
 void baton_wake(baton_proactor* proactor) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return;
   const Inside inside;
   // acquire: the thread that ran the last wake is done with the operation.
-  if (proactor->wake_asked.exchange(true, std::memory_order_acq_rel)) return;
-  proactor->wake.prepare(OperationKind::user, nullptr);
-  if (proactor->proactor.post(proactor->wake)) proactor->wake_asked.store(false);
+  if (self->wake_asked.exchange(true, std::memory_order_acq_rel)) return;
+  self->wake.prepare(OperationKind::user, nullptr);
+  if (self->proactor.post(self->wake)) self->wake_asked.store(false);
 }
 
 int baton_status(const baton_proactor* proactor, baton_activation activation, baton_state* out) {
-  if (out == nullptr || out->size < sizeof(baton_state)) return EINVAL;
-  Slot* slot = proactor->slots.find(activation);
+  Instance* const self = find(proactor);
+  if (self == nullptr) return EINVAL;
+  if (out == nullptr) return EINVAL;
+  if (const int error = baton::capi::check_size(out->size, sizeof(baton_state))) return error;
+  Slot* slot = self->slots.find(activation);
   if (slot == nullptr) return ENOENT;
   const SlotReader reader{*slot, activation};
   if (!reader) return ENOENT;

@@ -52,22 +52,20 @@ void collect(Collector& collector, const baton_completion& completion) noexcept 
 }
 
 /// Makes the connection of an accept a handle, where memory may be allocated for it.
-void adopt_accepted(baton_proactor& proactor, const Handle& listener,
-                    baton_completion& completion) noexcept {
+void adopt_accepted(Instance& self, const Handle& listener, baton_completion& completion) noexcept {
   const int error =
-      adopt_or_close(proactor, static_cast<int>(completion.result), HandleKind::stream_socket,
+      adopt_or_close(self, static_cast<int>(completion.result), HandleKind::stream_socket,
                      Home{Home::by_policy}, completion.handle);
   if (error == 0 && listener.close_may_block()) {  // SO_LINGER is inherited
-    const PinnedHandle pinned{proactor.handles, completion.handle};
-    proactor.proactor.set_close_may_block(*pinned.get(), true);
+    const PinnedHandle pinned{self.handles, completion.handle};
+    self.proactor.set_close_may_block(*pinned.get(), true);
   }
   if (error == 0) return;
   completion.result = -1;
   completion.error = error;
 }
 
-baton_completion completion_of(baton_proactor& proactor, const Slot& slot,
-                               bool may_allocate) noexcept {
+baton_completion completion_of(Instance& self, const Slot& slot, bool may_allocate) noexcept {
   const Operation& operation = slot.operation;
   baton_completion completion{};
   completion.tag = slot.tag.load(std::memory_order_relaxed);
@@ -78,16 +76,16 @@ baton_completion completion_of(baton_proactor& proactor, const Slot& slot,
   completion.data = block_of(slot);
   if (completion.data != nullptr) slot.pool->bring(completion.data);
   if (slot.adopts && completion.error == 0 && may_allocate) {
-    adopt_accepted(proactor, *operation.handle(), completion);
+    adopt_accepted(self, *operation.handle(), completion);
   }
   return completion;
 }
 
 /// Drops its result.
-void drop(baton_proactor& proactor, const Slot& slot) noexcept {
+void drop(Instance& self, const Slot& slot) noexcept {
   const Operation& operation = slot.operation;
   if (operation.kind() == OperationKind::accept && !operation.failed()) {
-    proactor.system.close(operation.accepted());
+    self.system.close(operation.accepted());
   }
   if (void* const block = block_of(slot)) slot.pool->blocks.give(block);
 }
@@ -99,7 +97,7 @@ Inside::~Inside() { inside_depth = inside_depth - 1; }
 bool Inside::now() noexcept { return inside_depth != 0; }
 
 void deliver(Operation& operation) {
-  auto& proactor = *static_cast<baton_proactor*>(operation.context());
+  auto& self = *static_cast<Instance*>(operation.context());
   // An operation is the first member of its slot.
   static_assert(offsetof(Slot, operation) == 0);
   Slot& slot = *reinterpret_cast<Slot*>(&operation);
@@ -107,22 +105,22 @@ void deliver(Operation& operation) {
                operation.activation());
   if (collecting != nullptr) {
     store_peer(slot);
-    collect(*collecting, completion_of(proactor, slot, collecting->may_allocate));
+    collect(*collecting, completion_of(self, slot, collecting->may_allocate));
   } else {
-    drop(proactor, slot);
+    drop(self, slot);
   }
   slot.leave_pool();
-  proactor.slots.give(slot);
+  self.slots.give(slot);
 }
 
 void woken(Operation& operation) {
-  auto& proactor = *static_cast<baton_proactor*>(operation.context());
+  auto& self = *static_cast<Instance*>(operation.context());
   if (collecting != nullptr) collecting->woken = true;
   // Last: from here on the operation may be posted again.
-  proactor.wake_asked.store(false, std::memory_order_release);
+  self.wake_asked.store(false, std::memory_order_release);
 }
 
-void drive(baton_proactor& proactor, Collector& collector, Deadline deadline) {
+void drive(Instance& self, Collector& collector, Deadline deadline) {
   struct Collecting {
     Collector* const outer = collecting;
     ~Collecting() { collecting = outer; }
@@ -132,7 +130,7 @@ void drive(baton_proactor& proactor, Collector& collector, Deadline deadline) {
   const auto room = static_cast<std::size_t>(collector.max);
   BATON_ASSERT(collector.max > 0);
   while (collector.count == 0 && !collector.woken) {
-    if (proactor.proactor.handle_events(deadline, room) == 0) break;
+    if (self.proactor.handle_events(deadline, room) == 0) break;
   }
 }
 

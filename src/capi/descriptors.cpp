@@ -15,8 +15,11 @@ using baton::HandleKind;
 using baton::Home;
 using baton::Ownership;
 using baton::capi::code_of;
+using baton::capi::find;
 using baton::capi::Inside;
+using baton::capi::Instance;
 using baton::capi::PinnedHandle;
+using baton::os::System;
 
 namespace {
 
@@ -25,7 +28,7 @@ static_assert(BATON_STREAM_SOCKET == number(HandleKind::stream_socket));
 static_assert(BATON_PIPE == number(HandleKind::pipe));
 
 /// ENOMEM: there is no memory for the handle or its name. An owned descriptor is closed.
-int adopt(baton_proactor& self, int descriptor, HandleKind kind, Ownership ownership, Home home,
+int adopt(Instance& self, int descriptor, HandleKind kind, Ownership ownership, Home home,
           baton_handle& out) noexcept {
   const auto handle = self.proactor.adopt(descriptor, kind, ownership, home);
   if (!handle) {
@@ -41,15 +44,17 @@ int adopt(baton_proactor& self, int descriptor, HandleKind kind, Ownership owner
 
 using AskAddress = int (*)(int descriptor, sockaddr* address, socklen_t* size);
 
-int tell_address(baton_proactor& self, baton_handle handle, AskAddress ask,
+int tell_address(const Instance* self, baton_handle handle, AskAddress System::* ask,
                  baton_endpoint* out) noexcept {
   if (out == nullptr) return EINVAL;
   *out = {};
-  const PinnedHandle pinned{self.handles, handle};
+  if (self == nullptr) return EINVAL;
+  const PinnedHandle pinned{self->handles, handle};
   if (pinned.get() == nullptr) return BATON_HANDLE_CLOSED;
   Endpoint address;
   socklen_t size = Endpoint::capacity;
-  if (ask(pinned.get()->native(), static_cast<sockaddr*>(address.data()), &size) != 0) {
+  if ((self->system.*ask)(pinned.get()->native(), static_cast<sockaddr*>(address.data()), &size) !=
+      0) {
     return errno;
   }
   address.set_size(std::min<socklen_t>(size, Endpoint::capacity));
@@ -59,7 +64,7 @@ int tell_address(baton_proactor& self, baton_handle handle, AskAddress ask,
 
 }  // namespace
 
-int baton::capi::adopt_or_close(baton_proactor& self, int descriptor, HandleKind kind, Home home,
+int baton::capi::adopt_or_close(Instance& self, int descriptor, HandleKind kind, Home home,
                                 baton_handle& out) noexcept {
   const int error = adopt(self, descriptor, kind, Ownership::owned, home, out);
   if (error != 0 && error != ENOMEM) self.system.close(descriptor);
@@ -68,34 +73,39 @@ int baton::capi::adopt_or_close(baton_proactor& self, int descriptor, HandleKind
 
 int baton_adopt(baton_proactor* proactor, int descriptor, int kind, int ownership,
                 baton_handle* out) {
+  Instance* const self = find(proactor);
   const Inside inside;
   const bool known = kind >= BATON_STREAM_SOCKET && kind <= BATON_PIPE &&
                      (ownership == BATON_OWNED || ownership == BATON_BORROWED);
   if (out == nullptr) return EINVAL;
   *out = 0;
-  if (!known) return EINVAL;
-  return adopt(*proactor, descriptor, static_cast<HandleKind>(kind - 1),
+  if (self == nullptr || !known) return EINVAL;
+  return adopt(*self, descriptor, static_cast<HandleKind>(kind - 1),
                ownership == BATON_OWNED ? Ownership::owned : Ownership::borrowed, {}, *out);
 }
 
 int baton_handle_descriptor(baton_proactor* proactor, baton_handle handle) {
-  const PinnedHandle pinned{proactor->handles, handle};
+  Instance* const self = find(proactor);
+  if (self == nullptr) return -1;
+  const PinnedHandle pinned{self->handles, handle};
   return pinned.get() != nullptr ? pinned.get()->native() : -1;
 }
 
 int baton_local_endpoint(baton_proactor* proactor, baton_handle handle, baton_endpoint* out) {
-  return tell_address(*proactor, handle, proactor->system.getsockname, out);
+  return tell_address(find(proactor), handle, &System::getsockname, out);
 }
 
 int baton_remote_endpoint(baton_proactor* proactor, baton_handle handle, baton_endpoint* out) {
-  return tell_address(*proactor, handle, proactor->system.getpeername, out);
+  return tell_address(find(proactor), handle, &System::getpeername, out);
 }
 
 int baton_handle_close(baton_proactor* proactor, baton_handle handle) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return EINVAL;
   const Inside inside;
-  if (proactor->is_inherited()) return BATON_AFTER_FORK;
-  Handle* closing = proactor->handles.begin_close(handle);
+  if (self->is_inherited()) return BATON_AFTER_FORK;
+  Handle* closing = self->handles.begin_close(handle);
   if (closing == nullptr) return BATON_HANDLE_CLOSED;
-  proactor->proactor.close_detached(*closing);
+  self->proactor.close_detached(*closing);
   return 0;
 }

@@ -1,7 +1,10 @@
 // Opening and closing: configurations, the end, a child after fork, the clock.
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <exception>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -18,7 +21,9 @@ using baton::unexpected;
 using baton::capi::code_of;
 using baton::capi::code_of_exception;
 using baton::capi::copy_out;
+using baton::capi::find;
 using baton::capi::Inside;
+using baton::capi::Instance;
 
 namespace {
 
@@ -70,8 +75,9 @@ Result<baton_proactor*, Failure> open(const baton_config* given) {
         Failure{{error, std::generic_category()},
                 "the struct baton_config is not of a version that this library knows"}};
   }
-  if (from.completion_size < completion_size_min) {
-    return unexpected{malformed_config("completion_size is less than a baton_completion")};
+  if (from.completion_size < completion_size_min ||
+      from.completion_size > baton::capi::struct_size_max) {
+    return unexpected{malformed_config("completion_size is not that of a baton_completion")};
   }
   if (from.slots > baton::capi::SlotTable::count_max) {
     return unexpected{malformed_config("slots: valid are 0 (1024) to 1048576")};
@@ -81,13 +87,27 @@ Result<baton_proactor*, Failure> open(const baton_config* given) {
   }
   auto config = make_config(from);
   if (!config) return unexpected{config.error()};
-  return new baton_proactor(std::move(*config), from.slots != 0 ? from.slots : slots_default,
-                            from.completion_size);
+  auto proactor = std::make_unique<baton_proactor>();
+  proactor->instance = new Instance(
+      std::move(*config), from.slots != 0 ? from.slots : slots_default, from.completion_size);
+  return proactor.release();
+}
+
+/// Closed proactors whose memory is not used again yet, in a ring. Without a lock, which a thread
+/// might hold in the moment of a fork.
+constexpr std::size_t closed_kept = 64;
+constinit std::array<std::atomic<baton_proactor*>, closed_kept> closed{};
+constinit std::atomic<std::size_t> closed_count{0};
+
+/// Keeps this one until as many others were closed.
+void keep_closed(baton_proactor* proactor) noexcept {
+  const std::size_t place = closed_count.fetch_add(1, std::memory_order_relaxed) % closed_kept;
+  delete closed[place].exchange(proactor, std::memory_order_acq_rel);
 }
 
 }  // namespace
 
-baton_proactor::baton_proactor(Config config, std::uint32_t slot_count, std::size_t stride)
+Instance::Instance(Config config, std::uint32_t slot_count, std::size_t stride)
     : completion_size(stride),
       per_thread(any_of(config, is_per_thread)),
       system(baton::os::or_real(config.system)),
@@ -122,57 +142,78 @@ int baton_open(const baton_config* config, baton_proactor** out, char* reason,
 }
 
 void baton_close(baton_proactor* proactor) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return;
   const Inside inside;
-  if (proactor == nullptr) return;
   // In a child that did not call baton_fork_child the slots may hold operations of threads that do
   // not exist here; the end of the process frees the memory.
-  if (proactor->is_inherited()) return;
-  baton::capi::detach(*proactor);
-  delete proactor;
+  if (self->is_inherited()) return;
+  baton::capi::detach(*self);
+  proactor->instance = nullptr;
+  delete self;
+  keep_closed(proactor);
 }
 
 void baton_stop(baton_proactor* proactor) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return;
   const Inside inside;
-  proactor->proactor.stop();
+  self->proactor.stop();
 }
 
 int baton_drain(baton_proactor* proactor, std::int64_t deadline_ns) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return EINVAL;
   const Inside inside;
   if (deadline_ns < 0) return EINVAL;
-  proactor->proactor.drain(baton::capi::deadline_of(deadline_ns));
+  self->proactor.drain(baton::capi::deadline_of(deadline_ns));
   return 0;
 }
 
 void baton_restart(baton_proactor* proactor) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return;
   const Inside inside;
-  proactor->proactor.restart();
+  self->proactor.restart();
 }
 
 int baton_fork_child(baton_proactor* proactor) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return EINVAL;
   const Inside inside;
-  if (!proactor->is_inherited()) return EINVAL;
+  if (!self->is_inherited()) return EINVAL;
   try {
-    if (const auto reopened = proactor->proactor.reopen(); !reopened) {
+    if (const auto reopened = self->proactor.reopen(); !reopened) {
       return code_of(reopened.error().code);
     }
   } catch (...) {
     return code_of_exception();
   }
-  proactor->process = proactor->system.getpid();
-  baton::capi::detach(*proactor);  // the parent's
-  proactor->slots.reset();         // reads of pools among them
-  proactor->handles.reset();
-  proactor->wake_asked.store(false);
-  proactor->drivers.store(0);
+  self->process = self->system.getpid();
+  baton::capi::detach(*self);  // the parent's
+  self->slots.reset();         // reads of pools among them
+  self->handles.reset();
+  self->wake_asked.store(false);
+  self->drivers.store(0);
   return 0;
 }
 
-std::int64_t baton_now(baton_proactor* proactor) { return proactor->proactor.now().ns(); }
+std::int64_t baton_now(baton_proactor* proactor) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return 0;
+  return self->proactor.now().ns();
+}
 
-int baton_descriptor(const baton_proactor* proactor) { return proactor->proactor.descriptor(); }
+int baton_descriptor(const baton_proactor* proactor) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return -1;
+  return self->proactor.descriptor();
+}
 
 int baton_glance(const baton_proactor* proactor) {
-  switch (proactor->proactor.glance()) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return BATON_CANNOT_TELL;
+  switch (self->proactor.glance()) {
     case baton::Glance::nothing:
       return BATON_NOTHING;
     case baton::Glance::something:

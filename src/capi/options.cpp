@@ -9,7 +9,9 @@
 #include "capi/proactor.hpp"
 #include "capi/structs.hpp"
 
+using baton::capi::find;
 using baton::capi::Inside;
+using baton::capi::Instance;
 using baton::capi::PinnedHandle;
 
 namespace baton::capi {
@@ -35,27 +37,31 @@ bool close_waits(const baton_option& option) noexcept {
 }  // namespace baton::capi
 
 int baton_set_option(baton_proactor* proactor, baton_handle handle, const baton_option* option) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return EINVAL;
   const Inside inside;
   baton_option copy{};
   const std::size_t size = option != nullptr ? option->size : 0;
   if (const int error = baton::capi::copy_in(option, size, copy)) return error;
-  const PinnedHandle pinned{proactor->handles, handle};
+  const PinnedHandle pinned{self->handles, handle};
   if (pinned.get() == nullptr) return BATON_HANDLE_CLOSED;
-  const int error = baton::capi::set_option(proactor->system, pinned.get()->native(), copy);
+  const int error = baton::capi::set_option(self->system, pinned.get()->native(), copy);
   if (error == 0 && baton::capi::is_linger(copy)) {
-    proactor->proactor.set_close_may_block(*pinned.get(), baton::capi::close_waits(copy));
+    self->proactor.set_close_may_block(*pinned.get(), baton::capi::close_waits(copy));
   }
   return error;
 }
 
 int baton_get_option(baton_proactor* proactor, baton_handle handle, int level, int name,
                      void* value, std::uint32_t* value_size) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return EINVAL;
   const Inside inside;
   if (value == nullptr || value_size == nullptr) return EINVAL;
-  const PinnedHandle pinned{proactor->handles, handle};
+  const PinnedHandle pinned{self->handles, handle};
   if (pinned.get() == nullptr) return BATON_HANDLE_CLOSED;
   socklen_t size = *value_size;
-  if (proactor->system.getsockopt(pinned.get()->native(), level, name, value, &size) != 0) {
+  if (self->system.getsockopt(pinned.get()->native(), level, name, value, &size) != 0) {
     return errno;
   }
   *value_size = size;

@@ -39,9 +39,13 @@ int baton_pool_open(std::size_t block_size, std::uint32_t count, baton_pool** ou
   }
 }
 
-int baton_pool_give(baton_pool* pool, void* block) { return pool->take_back(block) ? 0 : EINVAL; }
+int baton_pool_give(baton_pool* pool, void* block) {
+  return pool != nullptr && pool->take_back(block) ? 0 : EINVAL;
+}
 
-std::size_t baton_pool_available(const baton_pool* pool) { return pool->blocks.available(); }
+std::size_t baton_pool_available(const baton_pool* pool) {
+  return pool != nullptr ? pool->blocks.available() : 0;
+}
 
 int baton_pool_close(baton_pool* pool) {
   const Inside inside;

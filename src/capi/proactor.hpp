@@ -1,4 +1,6 @@
-// A baton_proactor: a Proactor, its slots, its names for handles, and the count of threads inside.
+// The two parts of a baton_proactor: the object that callers hold, which outlives its close for a
+// while, and the Instance behind it: a Proactor, its slots, its names for handles, and the count of
+// threads inside.
 #pragma once
 
 #include <sys/types.h>
@@ -14,10 +16,12 @@
 #include "capi/slots.hpp"
 #include "os/system.hpp"
 
-struct baton_proactor {
-  baton_proactor(baton::Config config, std::uint32_t slot_count, std::size_t completion_size);
-  baton_proactor(const baton_proactor&) = delete;
-  baton_proactor& operator=(const baton_proactor&) = delete;
+namespace baton::capi {
+
+struct Instance {
+  Instance(Config config, std::uint32_t slot_count, std::size_t completion_size);
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
 
   /// In a child of the process that opened it, before baton_fork_child.
   [[nodiscard]] bool is_inherited() const noexcept { return system.getpid() != process; }
@@ -26,24 +30,37 @@ struct baton_proactor {
   // which use the slots.
   const std::size_t completion_size;
   const bool per_thread;
-  const baton::os::System& system;
-  baton::capi::SlotTable slots;
-  baton::Operation wake;
+  const os::System& system;
+  SlotTable slots;
+  Operation wake;
   std::atomic<bool> wake_asked{false};
   /// Threads in baton_wait, or one in baton_poll.
   std::atomic<std::uint32_t> drivers{0};
   pid_t process;
-  baton::Proactor proactor;
+  Proactor proactor;
   /// Driving may allocate or free, so a signal handler must not drive.
   const bool driving_allocates;
-  baton::capi::HandleNames handles;
+  HandleNames handles;
+};
+
+}  // namespace baton::capi
+
+struct baton_proactor {
+  std::atomic<baton::capi::Instance*> instance;  // null: it was closed
 };
 
 namespace baton::capi {
 
+/// Null: there is none, or it was closed.
+inline Instance* find(const baton_proactor* proactor) noexcept {
+  if (BATON_UNLIKELY(proactor == nullptr)) return nullptr;
+  // relaxed: the caller got the pointer after baton_open, and no call may overlap with baton_close.
+  return proactor->instance.load(std::memory_order_relaxed);
+}
+
 /// As baton_adopt of an owned descriptor, which is closed if that fails. Changes `out` only when it
 /// succeeds.
-int adopt_or_close(baton_proactor& self, int descriptor, HandleKind kind, Home home,
+int adopt_or_close(Instance& self, int descriptor, HandleKind kind, Home home,
                    baton_handle& out) noexcept;
 
 /// The destination of completions of the wait that this thread is in.
@@ -68,14 +85,14 @@ class Inside {
 };
 
 /// This thread is not attached any more, if it was.
-void detach(const baton_proactor& proactor) noexcept;
+void detach(const Instance& instance) noexcept;
 
-/// The completion function of every slot's operation: its context is the baton_proactor.
+/// The completion function of every slot's operation: its context is the Instance.
 void deliver(Operation& operation);
 /// The completion function of baton_wake's.
 void woken(Operation& operation);
 
 /// Drives the proactor until the collector is full, nothing is left, or a wake came.
-void drive(baton_proactor& proactor, Collector& collector, Deadline deadline);
+void drive(Instance& instance, Collector& collector, Deadline deadline);
 
 }  // namespace baton::capi

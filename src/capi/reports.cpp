@@ -10,7 +10,9 @@
 #include "capi/structs.hpp"
 
 using baton::capi::copy_out_of;
+using baton::capi::find;
 using baton::capi::Inside;
+using baton::capi::Instance;
 
 namespace {
 
@@ -63,19 +65,24 @@ int baton_engine_reason(const char* engine, char* reason, std::size_t reason_siz
 }
 
 std::size_t baton_explain(baton_proactor* proactor, char* text, std::size_t size) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return baton::capi::copy_out("", text, size);
   const Inside inside;
-  return copy_out_of([proactor] { return proactor->proactor.explain(); }, text, size);
+  return copy_out_of([self] { return self->proactor.explain(); }, text, size);
 }
 
 std::size_t baton_statistics(baton_proactor* proactor, char* text, std::size_t size) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return baton::capi::copy_out("", text, size);
   const Inside inside;
-  return copy_out_of([proactor] { return proactor->proactor.statistics().to_string(); }, text,
-                     size);
+  return copy_out_of([self] { return self->proactor.statistics().to_string(); }, text, size);
 }
 
 std::size_t baton_pending(baton_proactor* proactor, std::int64_t age_ns, char* text,
                           std::size_t size) {
+  Instance* const self = find(proactor);
+  if (self == nullptr) return baton::capi::copy_out("", text, size);
   const Inside inside;
   const baton::Duration age{age_ns};
-  return copy_out_of([&] { return proactor->proactor.pending(age).to_string(); }, text, size);
+  return copy_out_of([&] { return self->proactor.pending(age).to_string(); }, text, size);
 }

@@ -12,7 +12,9 @@
 #include "os/remove_path.hpp"
 #include "os/system.hpp"
 
+using baton::capi::find;
 using baton::capi::Inside;
+using baton::capi::Instance;
 using baton::os::System;
 
 namespace {
@@ -98,7 +100,7 @@ int bind(const System& system, int descriptor, const baton_endpoint& local) noex
 }
 
 /// REQUIRES: `from` is of the library's own version, *out is 0.
-int open_socket(baton_proactor& self, const baton_socket& from, baton_handle* out) noexcept {
+int open_socket(Instance& self, const baton_socket& from, baton_handle* out) noexcept {
   if (const int error = check(from)) return error;
   const System& system = self.system;
   const int family = system_family(from);
@@ -132,46 +134,52 @@ int open_socket(baton_proactor& self, const baton_socket& from, baton_handle* ou
 }  // namespace
 
 int baton_socket_open(baton_proactor* proactor, const baton_socket* socket, baton_handle* out) {
+  Instance* const self = find(proactor);
   const Inside inside;
   if (out == nullptr) return EINVAL;
   *out = 0;
+  if (self == nullptr) return EINVAL;
   baton_socket copy{};
   const std::size_t size = socket != nullptr ? socket->size : 0;
   if (const int error = baton::capi::copy_in(socket, size, copy)) return error;
-  return open_socket(*proactor, copy, out);
+  return open_socket(*self, copy, out);
 }
 
 int baton_listen(baton_proactor* proactor, const char* endpoint, int backlog, baton_handle* out) {
+  Instance* const self = find(proactor);
   const Inside inside;
   if (out == nullptr) return EINVAL;
   *out = 0;
+  if (self == nullptr) return EINVAL;
   baton_endpoint local{};
   if (const int error = baton_endpoint_parse(endpoint, &local)) return error;
   baton_socket socket = BATON_SOCKET_INIT;
   socket.kind = BATON_LISTENER;
   socket.backlog = backlog;
   socket.local = &local;
-  return open_socket(*proactor, socket, out);
+  return open_socket(*self, socket, out);
 }
 
 int baton_connect(baton_proactor* proactor, const char* endpoint, std::uint64_t tag,
                   std::int64_t deadline_ns, baton_handle* out, baton_activation* activation) {
+  Instance* const self = find(proactor);
   const Inside inside;
   if (out == nullptr) return EINVAL;
   *out = 0;
+  if (self == nullptr) return EINVAL;
   baton_endpoint there{};
   if (const int error = baton_endpoint_parse(endpoint, &there)) return error;
   baton_socket socket = BATON_SOCKET_INIT;
   socket.kind = BATON_STREAM_SOCKET;
   socket.family = baton::capi::header_family(there);
-  if (const int error = open_socket(*proactor, socket, out)) return error;
+  if (const int error = open_socket(*self, socket, out)) return error;
   baton_operation operation = BATON_OPERATION_INIT;
   operation.kind = BATON_CONNECT;
   operation.handle = *out;
   operation.tag = tag;
   operation.deadline_ns = deadline_ns;
   operation.endpoint = &there;
-  const int error = baton::capi::start(*proactor, operation, activation);
+  const int error = baton::capi::start(*self, operation, activation);
   if (error != 0) {
     baton_handle_close(proactor, *out);
     *out = 0;

@@ -14,11 +14,23 @@
 
 namespace baton::capi {
 
+/// No struct of a later version is larger. A larger number was not written by this header, and the
+/// memory behind the struct is not looked at.
+constexpr std::size_t struct_size_max = 256;
+
+/// 0, or why a struct of this size is of no version: EINVAL or E2BIG. `known` is the size here, and
+/// there is no earlier version.
+constexpr int check_size(std::size_t size, std::size_t known) noexcept {
+  if (size < known) return EINVAL;
+  return size <= struct_size_max ? 0 : E2BIG;
+}
+
 /// Copies a caller's struct. It may be of a later version, and longer: then the rest must be zero.
 /// 0, EINVAL or E2BIG.
 template <class Struct>
 int copy_in(const void* from, std::size_t size, Struct& to) noexcept {
-  if (from == nullptr || size < sizeof(Struct)) return EINVAL;  // there is no earlier version
+  if (from == nullptr) return EINVAL;
+  if (const int error = check_size(size, sizeof(Struct))) return error;
   const auto* bytes = static_cast<const unsigned char*>(from);
   for (std::size_t i = sizeof(Struct); i < size; ++i) {
     if (bytes[i] != 0) return E2BIG;

@@ -58,7 +58,7 @@ void fill(Slot& slot, const KindFacts& facts, const baton_operation& from,
 }
 
 /// Starts what is in the slot.
-std::error_code start_filled(baton_proactor& self, Slot& slot, std::uint32_t notify) noexcept {
+std::error_code start_filled(Instance& self, Slot& slot, std::uint32_t notify) noexcept {
   if (slot.operation.kind() == OperationKind::user) {
     return self.proactor.post(slot.operation, level_of(notify));
   }
@@ -66,9 +66,8 @@ std::error_code start_filled(baton_proactor& self, Slot& slot, std::uint32_t not
 }
 
 /// The handle, if there is one, is pinned or, for a close, held by begin_close.
-int start_in_slot(baton_proactor& self, Slot& slot, const KindFacts& facts,
-                  const baton_operation& from, Handle* handle,
-                  baton_activation* activation) noexcept {
+int start_in_slot(Instance& self, Slot& slot, const KindFacts& facts, const baton_operation& from,
+                  Handle* handle, baton_activation* activation) noexcept {
   fill(slot, facts, from, handle);
   slot.operation.set_completion(deliver, &self);
   slot.tag.store(from.tag, std::memory_order_relaxed);
@@ -87,7 +86,7 @@ int start_in_slot(baton_proactor& self, Slot& slot, const KindFacts& facts,
 }
 
 /// What `from` names. Null: `error` says why.
-Handle* hold(baton_proactor& self, const KindFacts& facts, const baton_operation& from,
+Handle* hold(Instance& self, const KindFacts& facts, const baton_operation& from,
              int& error) noexcept {
   // The only reason to refuse the close of an open handle. It is checked first: while the close is
   // being refused, the handle must not look closed to others, not even for a moment.
@@ -104,8 +103,7 @@ Handle* hold(baton_proactor& self, const KindFacts& facts, const baton_operation
 
 }  // namespace
 
-int start(baton_proactor& self, const baton_operation& from,
-          baton_activation* activation) noexcept {
+int start(Instance& self, const baton_operation& from, baton_activation* activation) noexcept {
   const KindFacts* const facts = facts_of(from.kind);
   if (facts == nullptr) return EINVAL;
   if (const int error = check(*facts, from)) return error;
@@ -128,7 +126,7 @@ int start(baton_proactor& self, const baton_operation& from,
 
 }  // namespace baton::capi
 
-int baton::capi::start_all(baton_proactor& self, const baton_operation* operations, int count,
+int baton::capi::start_all(Instance& self, const baton_operation* operations, int count,
                            baton_activation* activations, int& why_not) noexcept {
   why_not = count < 0 || (operations == nullptr && count > 0) ? EINVAL : 0;
   int taken = 0;
@@ -149,9 +147,10 @@ int baton::capi::start_all(baton_proactor& self, const baton_operation* operatio
 
 int baton_start(baton_proactor* proactor, const baton_operation* operations, int count,
                 baton_activation* activations, int* why_not) {
+  baton::capi::Instance* const self = baton::capi::find(proactor);
   const baton::capi::Inside inside;
-  int error = 0;
-  const int taken = baton::capi::start_all(*proactor, operations, count, activations, error);
+  int error = EINVAL;
+  const int taken = self != nullptr ? start_all(*self, operations, count, activations, error) : 0;
   if (why_not != nullptr) *why_not = error;
   return taken;
 }

@@ -294,6 +294,16 @@ struct Counted {
 
 class Interface : public testing::TestWithParam<Combination> {
  protected:
+  /// From here on a close keeps one closed proactor, and frees another.
+  static void SetUpTestSuite() {
+    baton_config config = BATON_CONFIG_INIT;
+    config.text = "engine=emulated,mode=shared";
+    for (int i = 0; i < 64; ++i) {
+      baton_proactor* closed = nullptr;
+      ASSERT_EQ(baton_open(&config, &closed, nullptr, 0), 0);
+      baton_close(closed);
+    }
+  }
   void SetUp() override {
     World world(GetParam(), 1, {});
     const std::string reason = world.open_as_named();
@@ -310,7 +320,8 @@ class Interface : public testing::TestWithParam<Combination> {
       baton_proactor* proactor = nullptr;
       {
         const test::OpensProactor opens;
-        proactor = new baton_proactor(std::move(config), 16, sizeof(baton_completion));
+        proactor =
+            new baton_proactor{new capi::Instance(std::move(config), 16, sizeof(baton_completion))};
       }
       program = std::make_unique<Program>(*proactor);
       {
@@ -496,7 +507,7 @@ TEST(InterfaceWithoutMemory, adopt_closes_what_it_owns_and_keeps_no_handle) {
         ++refused;
         baton_completion none{};
         baton_wait(proactor, &none, 1, 0);
-        EXPECT_EQ(proactor->proactor.statistics().handles, 0U);
+        EXPECT_EQ(capi::find(proactor)->proactor.statistics().handles, 0U);
         EXPECT_EQ(::fcntl(ends[0], F_GETFD) < 0, ownership == BATON_OWNED);
       }
       const bool is_ours = error != 0 && error != ENOMEM;
