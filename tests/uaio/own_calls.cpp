@@ -1,9 +1,11 @@
-// A program that has functions of its own by the names of libc's calls on descriptors, as hooks or
-// by chance. They are exported, because libc has them. Like the system's AIO, the library never
-// calls them: here they do nothing, and note their names.
+// A program that has functions of its own by the names of libc's system calls, as hooks or by
+// chance. They are exported, because libc has them. Like the system's AIO, the library never calls
+// them: here they do nothing, and note their names. With such a clock a wait would not end.
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,6 +28,8 @@ std::atomic<const char*> called{nullptr};
 
 OWN(accept4)
 OWN(bind)
+OWN(clock_gettime)
+OWN(clone)
 OWN(close)
 OWN(connect)
 OWN(dup2)
@@ -38,9 +42,13 @@ OWN(fstat)
 OWN(fstatfs)
 OWN(fsync)
 OWN(getpeername)
+OWN(getpgrp)
+OWN(getpid)
 OWN(getsockname)
 OWN(getsockopt)
+OWN(getuid)
 OWN(ioctl)
+OWN(isatty)
 OWN(listen)
 OWN(lseek)
 OWN(nanosleep)
@@ -50,6 +58,7 @@ OWN(poll)
 OWN(ppoll)
 OWN(preadv)
 OWN(preadv2)
+OWN(pselect)
 OWN(pwritev)
 OWN(pwritev2)
 OWN(read)
@@ -63,6 +72,8 @@ OWN(shutdown)
 OWN(signalfd)
 OWN(socket)
 OWN(socketpair)
+OWN(tcgetattr)
+OWN(unshare)
 OWN(write)
 OWN(writev)
 
@@ -81,6 +92,33 @@ bool is_done(aiocb& block, ssize_t result) {
   const aiocb* const list[] = {&block};
   while (::aio_error(&block) == EINPROGRESS) ::aio_suspend(list, 1, nullptr);
   return ::aio_error(&block) == 0 && ::aio_return(&block) == result;
+}
+
+/// Both ways of a terminal, with a transfer of no bytes, and a signal.
+bool terminals_work() {
+  const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0) return false;
+  const long terminal =
+      ::syscall(SYS_openat, AT_FDCWD, ::ptsname(master), O_RDWR | O_NOCTTY | O_CLOEXEC, 0);
+  char line[8] = "ab\n";
+  aiocb in = request(static_cast<int>(terminal), line + 4, 3);
+  aiocb none = request(static_cast<int>(terminal), nullptr, 0);
+  aiocb out = request(master, line, 3);
+  in.aio_sigevent.sigev_notify = SIGEV_SIGNAL;
+  in.aio_sigevent.sigev_signo = SIGUSR1;
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &signals, nullptr);
+  if (::aio_read(&in) != 0 || ::aio_write(&none) != 0 || !is_done(none, 0)) return false;
+  const aiocb* const list[] = {&in};
+  const timespec short_time{0, 1'000'000};
+  if (::aio_suspend(list, 1, &short_time) != -1 || errno != EAGAIN) return false;
+  siginfo_t info{};
+  if (::aio_write(&out) != 0 || !is_done(out, 3) || sigwaitinfo(&signals, &info) != SIGUSR1) {
+    return false;
+  }
+  return info.si_code == SI_ASYNCIO && is_done(in, 3);
 }
 
 bool requests_work() {
@@ -110,7 +148,7 @@ bool requests_work() {
 }  // namespace
 
 int main() {
-  const bool work = requests_work();
+  const bool work = requests_work() && terminals_work();
   if (const char* const name = called; name != nullptr) {
     std::printf("the library calls the program's own %s\n", name);
     return 1;

@@ -1,6 +1,8 @@
 // A single-threaded program that has an operator new of its own, as many have, which is no other
 // library's: it is not ready before the program's first static object, and has no lock. Requests of
-// every kind, with the threads of the library that they need, never call it.
+// every kind, with the threads of the library that they need, never call it. Nor do they call
+// aligned_alloc, which a program with a malloc and free of its own need not have: glibc's block
+// would reach that free.
 #include <aio.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -38,6 +40,9 @@ void* operator new(std::size_t size) {
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t /*size*/) noexcept { std::free(memory); }
+extern "C" void* aligned_alloc(std::size_t /*alignment*/, std::size_t /*size*/) noexcept {
+  std::_Exit(8);
+}
 
 int main() {
   std::FILE* const file = std::tmpfile();

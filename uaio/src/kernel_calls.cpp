@@ -1,21 +1,27 @@
 // A program, or a library before this one, may have functions in place of libc's: hooks that track
-// descriptors by number, or functions of another kind that happen to have such a name. The system's
-// AIO never calls them. A keeper has a table of its own, in which number 7 is unrelated to the
-// program's 7. So in these libraries (ld --wrap) the calls on descriptors go directly to the
-// kernel, as those of a ring do. None is a cancellation point.
+// descriptors by number, a clock that shows another time, or functions of another kind that happen
+// to have such a name. The system's AIO never calls them. A keeper has a table of its own, in which
+// number 7 is unrelated to the program's 7. A wait until a time of the program's clock might never
+// end, since the kernel has its own. So in these libraries (ld --wrap) such calls go directly to
+// the kernel, as those of a ring do. None is a cancellation point.
 //
 // ThreadSanitizer has such hooks, too. It is told here what memory the kernel has written.
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <gnu/lib-names.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,9 +72,43 @@ ssize_t note(ssize_t moved, const iovec* list, std::size_t count) noexcept {
   return moved;
 }
 
+/// libc's own function, for what is more than a system call. It is looked up when the library is
+/// loaded: dlsym takes a lock.
+template <class Function>
+Function* own_of_libc(const char* name) noexcept {
+  void* const libc = ::dlopen(LIBC_SO, RTLD_LAZY | RTLD_NOLOAD);
+  return libc != nullptr ? reinterpret_cast<Function*>(::dlsym(libc, name)) : nullptr;
+}
+using Clock = int(clockid_t, timespec*);
+using Clone = int(int (*)(void*), void*, int, void*, ...);
+constinit Clock* clock_of_libc = nullptr;
+constinit Clone* clone_of_libc = nullptr;
+
+[[gnu::constructor]] void load() {
+  clock_of_libc = own_of_libc<Clock>("clock_gettime");
+  clone_of_libc = own_of_libc<Clone>("clone");
+}
+
 }  // namespace
 
 extern "C" {
+
+// -- the process and the time ---------------------------------------------------------------------
+
+/// libc reads the clock without a system call.
+int __wrap_clock_gettime(clockid_t clock, timespec* time) {
+  return clock_of_libc != nullptr ? clock_of_libc(clock, time)
+                                  : call(SYS_clock_gettime, clock, time);
+}
+int __wrap_clone(int (*function)(void*), void* stack, int flags, void* argument, ...) {
+  if (clone_of_libc != nullptr) return clone_of_libc(function, stack, flags, argument);
+  errno = ENOSYS;
+  return -1;
+}
+pid_t __wrap_getpid() { return call(SYS_getpid); }
+pid_t __wrap_getpgrp() { return call(SYS_getpgid, 0); }
+uid_t __wrap_getuid() { return static_cast<uid_t>(::syscall(SYS_getuid)); }
+int __wrap_unshare(int flags) { return call(SYS_unshare, flags); }
 
 // -- numbers come and go --------------------------------------------------------------------------
 
@@ -118,7 +158,13 @@ void* __wrap_mmap(void* address, std::size_t size, int protection, int flags, in
 
 // -- numbers are used -----------------------------------------------------------------------------
 
-int __wrap_fstat(int fd, struct stat* status) { return call(SYS_fstat, fd, status); }
+/// libc makes one of the two calls, which one depends on its version, and a filter may allow no
+/// other.
+int __wrap_fstat(int fd, struct stat* status) {
+  const int answer = call(SYS_fstat, fd, status);
+  if (answer == 0 || (errno != ENOSYS && errno != EPERM)) return answer;
+  return call(SYS_newfstatat, fd, "", status, AT_EMPTY_PATH);
+}
 int __wrap_fstatfs(int fd, struct statfs* status) { return call(SYS_fstatfs, fd, status); }
 off_t __wrap_lseek(int fd, off_t offset, int from) {
   return ::syscall(SYS_lseek, fd, offset, from);
@@ -138,6 +184,12 @@ int __wrap_ioctl(int fd, unsigned long command, ...) {
   void* const argument = va_arg(rest, void*);
   va_end(rest);
   return call(SYS_ioctl, fd, command, argument);
+}
+/// The kernel's structure is the beginning of libc's. The speeds behind it stay as they were.
+int __wrap_tcgetattr(int fd, termios* modes) { return call(SYS_ioctl, fd, TCGETS, modes); }
+int __wrap_isatty(int fd) {
+  termios modes{};
+  return __wrap_tcgetattr(fd, &modes) == 0 ? 1 : 0;
 }
 int __wrap_getsockopt(int fd, int level, int option, void* value, socklen_t* size) {
   return call(SYS_getsockopt, fd, level, option, value, size);
@@ -161,6 +213,17 @@ int __wrap_ppoll(pollfd* list, nfds_t count, const timespec* timeout, const sigs
 int __wrap_poll(pollfd* list, nfds_t count, int milliseconds) {
   const timespec time{milliseconds / 1'000, milliseconds % 1'000 * 1'000'000L};
   return __wrap_ppoll(list, count, milliseconds < 0 ? nullptr : &time, nullptr);
+}
+int __wrap_pselect(int count, fd_set* reads, fd_set* writes, fd_set* errors,
+                   const timespec* timeout, const sigset_t* mask) {
+  timespec left{};
+  if (timeout != nullptr) left = *timeout;
+  const struct {
+    const sigset_t* mask;
+    std::size_t size;
+  } blocked{mask, mask_size};
+  return call(SYS_pselect6, count, reads, writes, errors, timeout != nullptr ? &left : nullptr,
+              &blocked);
 }
 int __wrap_nanosleep(const timespec* time, timespec* left) {
   return call(SYS_nanosleep, time, left);

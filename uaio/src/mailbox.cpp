@@ -157,11 +157,12 @@ int Mailbox::accept(int listener) noexcept {
     // A message is a pointer: only this process may send one.
     ucred peer{};
     socklen_t size = sizeof(peer);
-    if (::getsockopt(receiver, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-        peer.pid == ::getpid()) {
-      return receiver;
-    }
+    const bool is_known = ::getsockopt(receiver, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+    if (is_known && peer.pid == ::getpid()) return receiver;
+    const int error = errno;
     ::close(receiver);
+    errno = error;
+    if (!is_known) return -1;  // a filter refuses it
   }
 }
 
