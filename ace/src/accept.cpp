@@ -64,7 +64,8 @@ int Accept::accept(ACE_Message_Block& block, std::size_t bytes_to_read, ACE_HAND
   if (!opened_) return errno = EINVAL, -1;
   const std::size_t address =
       address_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
-  if (block.space() < bytes_to_read + 2 * address) return errno = ENOBUFS, -1;
+  const std::size_t room = room_of(block);
+  if (room < 2 * address || room - 2 * address < bytes_to_read) return errno = ENOBUFS, -1;
   std::unique_ptr<ACE_POSIX_Asynch_Result> result{
       posix_part(posix_proactor()->create_asynch_accept_result(
           handler_proxy_, handle_, accept_handle, block, bytes_to_read, act, ACE_INVALID_HANDLE,

@@ -19,30 +19,35 @@ struct Connecting {
   Endpoint remote;
   std::shared_ptr<Connect::Pending> pending;
   int fildes = -1;
+  native::OpenFile file;
   bool made = false;  ///< by us, not by the program
 };
 
 /// 0 or an errno.
-int add(Connect::Pending& pending, int fildes) noexcept {
-  Connect::Pending::Socket socket{fildes, {}};
-  if (const int error = native::look_at(fildes, socket.file)) return error;
+int add(Connecting& connecting) noexcept {
+  if (const int error = native::look_at(connecting.fildes, connecting.file)) return error;
+  Connect::Pending& pending = *connecting.pending;
   const std::lock_guard guard{pending.mutex};
   try {
-    pending.sockets.push_back(socket);
+    pending.sockets.push_back({connecting.fildes, connecting.file});
     return 0;
   } catch (const std::bad_alloc&) {
     return ENOMEM;
   }
 }
 
-void remove(Connect::Pending& pending, int fildes) noexcept {
+/// A newer connect may have the same number.
+void remove(const Connecting& connecting) noexcept {
+  Connect::Pending& pending = *connecting.pending;
   const std::lock_guard guard{pending.mutex};
-  std::erase_if(pending.sockets, [&](const auto& each) { return each.fildes == fildes; });
+  std::erase_if(pending.sockets, [&](const auto& each) {
+    return each.fildes == connecting.fildes && each.file == connecting.file;
+  });
 }
 
 void connect_ended(Bridge& bridge, void* what, Outcome outcome) {
   const std::unique_ptr<Connecting> connecting{static_cast<Connecting*>(what)};
-  remove(*connecting->pending, connecting->fildes);
+  remove(*connecting);
   ACE_POSIX_Asynch_Result& result = *connecting->result.release();
   if (connecting->made && handler_is_gone(result)) {
     ::close(connecting->fildes);  // no other code does
@@ -106,10 +111,10 @@ int Connect::connect(ACE_HANDLE handle, const ACE_Addr& remote, const ACE_Addr& 
     start.action = Action::connect;
     start.endpoint = &connecting->remote;
     start.told = tell<connect_ended>(connecting.get());
-    error = add(*pending_, fildes);
+    error = add(*connecting);
     if (error == 0) error = bridge_->start(start);
     if (error == 0) return static_cast<void>(connecting.release()), 0;
-    remove(*pending_, fildes);
+    remove(*connecting);
   }
   // A connect that fails at once also ends with a completion, as on Windows. Its handler may be
   // deleted by then, so a socket that was made for it is closed now.

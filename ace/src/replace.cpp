@@ -2,6 +2,7 @@
 #include <ace/POSIX_Proactor.h>
 #include <ace/Version.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -16,6 +17,7 @@
 #include "baton/ace/attachment.hpp"
 #include "baton/ace/proactor.hpp"
 #include "baton/ace/timer_queue.hpp"
+#include "baton/registry.hpp"
 #include "ending.hpp"
 #include "preload.hpp"
 
@@ -35,6 +37,17 @@ void explain(baton::ace::Proactor& made, const baton::ace::Options& options) {
   const std::string text = made.native().explain();
   std::fprintf(stderr, "baton-ace: ACE's Proactor runs on Baton (batch=%zu%s)\n%s\n", options.batch,
                options.lazy ? ", lazy" : "", text.c_str());
+}
+
+/// An engine that does only files is meant to be one of a team.
+bool does_only_files(const baton::Proactor& made) {
+  const auto engines = baton::registry().engines();
+  const auto& processors = made.config().processors;
+  return std::all_of(processors.begin(), processors.end(), [&](const auto& processor) {
+    return std::any_of(engines.begin(), engines.end(), [&](const auto& engine) {
+      return engine.name == processor.engine && engine.files_only;
+    });
+  });
 }
 
 /// ACE's timer thread takes locks when it begins, and libACE deletes these locks when it ends. So
@@ -97,6 +110,12 @@ extern "C" BATON_EXPORT void* baton_ace_replace(void* given, char* reason, std::
     }
     auto* const made = new baton::ace::Proactor(baton::Config::from_environment(), *options);
     if (options->explain) explain(*made, *options);
+    if (does_only_files(made->native())) {
+      std::fprintf(stderr,
+                   "baton-ace: engine=%s does only files; every start on a socket fails with "
+                   "EOPNOTSUPP (use engine=emulated or engine=io_uring)\n",
+                   made->native().config().processors.front().engine.c_str());
+    }
     return static_cast<ACE_Proactor_Impl*>(made);
   } catch (const std::exception& error) {
     std::snprintf(reason, size, "%s", error.what());

@@ -43,8 +43,9 @@ int Transmission::begin(const std::shared_ptr<Bridge>& bridge, const Plan& plan,
   auto* const made = new (std::nothrow) Transmission(*bridge, plan, result);
   if (made == nullptr) return ENOMEM;
   made->enlist();
-  int error = 0;
-  if (plan.bytes > 0) {
+  int error = native::look_at(plan.socket, made->socket_);
+  if (error == 0) error = native::look_at(plan.file, made->file_);
+  if (error == 0 && plan.bytes > 0) {
     made->piece_.reset(new (std::nothrow) char[std::min(plan.bytes, plan.per_send)]);
     if (!made->piece_) error = ENOMEM;
   }
@@ -108,6 +109,9 @@ int Transmission::write(const ACE_Message_Block& block, std::size_t bytes) noexc
 }
 
 int Transmission::start_step(int fildes, Action action, char* data, std::size_t size) noexcept {
+  native::OpenFile now;
+  if (const int error = native::look_at(fildes, now)) return error;
+  if (!(now == (action == Action::write ? socket_ : file_))) return ECANCELED;
   Start start;
   start.fildes = fildes;
   start.action = action;

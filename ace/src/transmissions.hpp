@@ -11,6 +11,7 @@
 
 #include "baton/ace/proactor.hpp"
 #include "descriptors.hpp"
+#include "native/open_file.hpp"
 
 namespace baton::ace {
 
@@ -65,6 +66,8 @@ class Transmission {
   Bridge& bridge_;
   Plan plan_;
   ACE_POSIX_Asynch_Result& result_;
+  native::OpenFile socket_;  // the numbers in the plan may name others by the next step
+  native::OpenFile file_;
   std::unique_ptr<char[]> piece_;
   std::size_t sent_ = 0;
   Step step_ = Step::none;

@@ -193,6 +193,8 @@ TEST_F(Ends, AcceptNeedsRoomForTwoAddresses) {
   ACE_Message_Block block(both + 3);
   EXPECT_EQ(-1, accept.accept(block, 4, ACE_INVALID_HANDLE));
   EXPECT_EQ(ENOBUFS, errno);
+  EXPECT_EQ(-1, accept.accept(block, SIZE_MAX - both + 1, ACE_INVALID_HANDLE));
+  EXPECT_EQ(ENOBUFS, errno);
   ACE_Message_Block small(both - 1);
   EXPECT_EQ(-1, accept.accept(small, 0, ACE_INVALID_HANDLE));
   EXPECT_EQ(ENOBUFS, errno);

@@ -27,6 +27,7 @@ class Endings : public ACE_Service_Handler {
   void handle_write_stream(const ACE_Asynch_Write_Stream::Result& result) override {
     count(result);
   }
+  void handle_connect(const ACE_Asynch_Connect::Result& result) override { count(result); }
 
  private:
   void count(const ACE_Asynch_Result& result) {
@@ -53,6 +54,12 @@ class Numbers : public AceTest {
     const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     EXPECT_EQ(0, ::listen(listener, 1));
     return listener;
+  }
+  static int connected(const ACE_INET_Addr& where) {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(0, ::connect(socket, static_cast<const sockaddr*>(where.get_addr()),
+                           static_cast<socklen_t>(where.get_size())));
+    return socket;
   }
   ~Numbers() override {
     destroy();
@@ -197,6 +204,27 @@ TEST_F(Numbers, OfAConnectAreUsedAgain) {
   EXPECT_EQ(1, reads.succeeded);
   ::close(listener);
   ::close(socket);
+}
+
+// The end of the earlier connect does not make the object forget the later one with its number.
+TEST_F(Numbers, OfAConnectAreUsedAgainByItsObject) {
+  ACE_INET_Addr where;
+  const int listener = listen_on_loopback(where);
+  ASSERT_EQ(0, ::listen(listener, 0));
+  const int waiting = connected(where);  // nobody accepts, so that later connects stay pending
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int next = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  Endings connects;
+  ACE_Asynch_Connect connect;
+  ASSERT_EQ(0, connect.open(connects, ACE_INVALID_HANDLE, nullptr, ace()));
+  ASSERT_EQ(0, connect.connect(socket, where, ACE_Addr::sap_any, 1));
+  ASSERT_EQ(socket, ::dup2(next, socket));
+  ASSERT_EQ(0, connect.connect(socket, where, ACE_Addr::sap_any, 1));
+  ASSERT_TRUE(drive([&] { return connects.all() == 1; }));
+  EXPECT_EQ(0, connect.cancel());
+  ASSERT_TRUE(drive([&] { return connects.all() == 2; }));
+  EXPECT_EQ(2, connects.cancelled);
+  for (const int each : {listener, waiting, socket, next}) ::close(each);
 }
 
 // A listener gets a number whose earlier read has yet to be delivered.

@@ -41,6 +41,10 @@ for engine in ("engine=emulated,wait=epoll", "engine=io_uring", "mode=per_thread
 result = run([COMMAND, "--explain", PROGRAM], BATON="engine=emulated,wait=epoll")
 expect(result.stderr.count("runs on Baton") == 3 and "epoll" in result.stderr,
        "--explain tells the engine, for each proactor", result)
+for engine in ("posix_aio", "linux_aio"):
+    result = run([COMMAND, PROGRAM, "idle"], BATON=f"engine={engine}")
+    expect(result.stderr.count("\n") == 1 and f"engine={engine} does only files" in result.stderr,
+           f"{engine} is explained", result)
 result = run([COMMAND, "--options", "batch=1,lazy", PROGRAM])
 expect(result.stdout == TALKED, "--options", result)
 

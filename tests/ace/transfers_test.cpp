@@ -557,6 +557,29 @@ TEST_F(TransmitFile, EndInAnyOrder) {
   for (auto* each : all) EXPECT_EQ(1, each->cancel());
 }
 
+// The program closes the socket while a piece of the file is being read, and another one gets its
+// number.
+TEST_F(TransmitFile, SendsNothingToTheNextSocketWithItsNumber) {
+  SocketPair next;
+  ASSERT_EQ(0, sender_.transmit_file(file_, nullptr, 0, 0, 0, 1'000, 0));
+  ASSERT_EQ(pair_.first, ::dup2(next.first, pair_.first));
+  ASSERT_TRUE(drive([&] { return taker_.written.count == 1; }));
+  EXPECT_EQ(static_cast<u_long>(ECANCELED), taker_.written.error);
+  char byte = 0;
+  EXPECT_EQ(-1, ::recv(next.second, &byte, 1, MSG_DONTWAIT));
+}
+
+TEST_F(TransmitFile, SendsNothingOfTheNextFileWithItsNumber) {
+  ASSERT_EQ(0, sender_.transmit_file(file_, nullptr, 0, 0, 0, 1'000, 0));
+  const int next = scratch_file();
+  ASSERT_EQ(0, ::ftruncate(next, 100'000));
+  ASSERT_EQ(file_, ::dup2(next, file_));
+  ::close(next);
+  ASSERT_TRUE(drive([&] { return taker_.written.count == 1; }));
+  EXPECT_EQ(static_cast<u_long>(ECANCELED), taker_.written.error);
+  EXPECT_GE(1'000U, taker_.written.bytes);  // the piece that had been read
+}
+
 // -- datagrams ------------------------------------------------------------------------------------
 
 class Datagrams : public Transfers {

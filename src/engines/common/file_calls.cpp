@@ -15,6 +15,10 @@
 // it is cached. A write beyond RLIMIT_FSIZE raises SIGXFSZ in its thread; workers block all signals
 // and get EFBIG.
 //
+// The number of a file that the program has closed may name a pipe without readers by the time of
+// the write. Workers block SIGPIPE. A write that another thread tries has an offset, which pipes
+// and sockets refuse (ESPIPE), or RWF_NOSIGNAL (since Linux 6.18).
+//
 // A file opened with O_DIRECT may end between two of its blocks. A read that was cut short there
 // cannot be continued if the file has grown since: the offset is none of the device's (EINVAL). So
 // the error says that it was at the end.
@@ -37,6 +41,9 @@
 #include "engines/common/pauses.hpp"
 #include "engines/common/transfer.hpp"
 
+#ifndef RWF_NOSIGNAL
+#define RWF_NOSIGNAL 0x00000100
+#endif
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 0x00000008
 #endif
@@ -58,7 +65,7 @@ bool is_read(const Operation& operation) noexcept {
 // else is the outcome: EBADF, ESPIPE, EISDIR, EFAULT, EIO, ENOSPC, EDQUOT, EFBIG, ENXIO.
 bool needs_worker(int error) noexcept {
   return FileCalls::means_never(error) || error == EAGAIN || error == EINVAL || error == EINTR ||
-         error == EPERM;
+         error == EPERM || error == ESPIPE;
 }
 
 }  // namespace
@@ -102,10 +109,15 @@ ssize_t FileCalls::call(Operation& operation, int flags) const noexcept {
                                    : static_cast<off_t>(operation.offset() + operation.bytes());
   }
   if (is_read(operation)) return system_.preadv2(fd, pieces.data(), count, offset, flags);
+  const bool on_worker = flags == 0;
+  if (offset == current_position && !on_worker) {
+    const ssize_t moved = system_.pwritev2(fd, pieces.data(), count, offset, flags | RWF_NOSIGNAL);
+    if (moved >= 0 || !means_never(errno)) return moved;
+  }
   const ssize_t moved = system_.pwritev2(fd, pieces.data(), count, offset, flags);
   // Some files of /proc take no offset (seq_open clears FMODE_PWRITE). A ring does not ask.
   const bool takes_no_offset = moved < 0 && errno == ESPIPE && operation.handle()->is_file();
-  if (!takes_no_offset) return moved;
+  if (!takes_no_offset || !on_worker) return moved;
   return system_.pwritev2(fd, pieces.data(), count, current_position, flags);
 }
 

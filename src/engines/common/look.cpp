@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -12,6 +13,10 @@
 #include <memory>
 #include <new>
 #include <string_view>
+
+#ifndef RWF_NOSIGNAL
+#define RWF_NOSIGNAL 0x00000100
+#endif
 
 namespace baton::engines {
 namespace {
@@ -77,6 +82,17 @@ bool tells_of_a_set_clock(const os::System& system, NativeHandle fd) noexcept {
   const std::size_t at = told.find(before);
   // The kernel ignores TFD_TIMER_CANCEL_ON_SET (2) without TFD_TIMER_ABSTIME (1).
   return at != std::string_view::npos && told.substr(at + before.size()).starts_with('3');
+}
+
+int no_signal_flag(const os::System& system) noexcept {
+  int ends[2] = {-1, -1};
+  if (system.pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) return 0;
+  char byte = 0;
+  const iovec piece{&byte, 1};
+  const ssize_t written = system.pwritev2(ends[1], &piece, 1, -1, RWF_NOSIGNAL);
+  system.close(ends[0]);
+  system.close(ends[1]);
+  return written == 1 ? RWF_NOSIGNAL : 0;
 }
 
 void pause_for(const os::System& system, std::uint32_t span_ms) noexcept {

@@ -23,6 +23,9 @@ bool waits_for_data(const os::System& system, const Handle& file, std::uint32_t 
 /// Whether this is a timerfd whose reads end with ECANCELED when the clock is set
 /// (TFD_TIMER_CANCEL_ON_SET). False as well without /proc. Three system calls.
 bool tells_of_a_set_clock(const os::System& system, NativeHandle fd) noexcept;
+/// RWF_NOSIGNAL, or 0 if writes do not take it (since Linux 6.18). Writes one byte into a pipe that
+/// has a reader: harmless whatever the kernel makes of the flag.
+int no_signal_flag(const os::System& system) noexcept;
 /// Blocks the calling thread for `span_ms`, or less when poll fails.
 void pause_for(const os::System& system, std::uint32_t span_ms) noexcept;
 

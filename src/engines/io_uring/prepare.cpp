@@ -2,7 +2,8 @@
 //   - A write into a pipe without readers raises SIGPIPE in the thread that runs it. That is the
 //     submitter at any return from the kernel, even for a write left to a kernel worker, because
 //     the worker hands back a write that finds no room. RWF_NOSIGNAL prevents it (since Linux
-//     6.18); on older kernels the ring does not write pipes (IoUringEngine::move_by_call).
+//     6.18); on older kernels the ring does not write pipes (IoUringEngine::move_by_call). A file
+//     gets the flag as well: its number may name a pipe by now, if the program has closed it.
 //   - A datagram that finds no room is answered with EAGAIN (MSG_DONTWAIT). Otherwise the kernel
 //     would retry with the list of buffers that the first try has consumed: a UNIX socket then
 //     sends an empty datagram and reports success (seen up to Linux 6.18).
@@ -146,10 +147,8 @@ void prepare_descriptor(abi::Sqe& request, Operation& operation, Message* messag
     request.opcode = read ? abi::op_read : abi::op_write;
     set_piece(request, piece);
   }
-  if (!read && operation.handle()->kind() == HandleKind::pipe) {
-    BATON_ASSERT(facts.no_signal);
-    request.operation_flags |= abi::rw_no_signal;
-  }
+  BATON_ASSERT(read || facts.no_signal || operation.handle()->kind() != HandleKind::pipe);
+  if (!read && facts.no_signal) request.operation_flags |= abi::rw_no_signal;
   if (progress(operation).by_worker) request.flags |= abi::sqe_async;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "engines/common/look.hpp"
 #include "engines/io_uring/request.hpp"
 #include "engines/io_uring/ring.hpp"
 
@@ -138,19 +139,6 @@ Result<void, Failure> check_features(const Ring& ring) {
                   "idle sockets would each hold a thread; Linux 5.7 or newer is needed")};
 }
 
-// Writes one byte into a pipe that has a reader: harmless whatever the kernel makes of the flag.
-bool takes_no_signal_flag(const os::System& system) {
-  int ends[2] = {-1, -1};
-  if (system.pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0) return false;
-  char byte = 0;
-  const iovec piece{&byte, 1};
-  const ssize_t written =
-      system.pwritev2(ends[1], &piece, 1, -1, static_cast<int>(abi::rw_no_signal));
-  system.close(ends[0]);
-  system.close(ends[1]);
-  return written == 1;
-}
-
 // Sends a message to the ring itself, which must arrive. EINVAL, EBADF: the kernel cannot do it.
 bool takes_messages(const os::System& system, Ring& ring) noexcept {
   if (Ring::send_message(system, ring.descriptor(), message_tag) != 0) return false;
@@ -207,7 +195,7 @@ Result<ProbeReport, Failure> probe(const os::System& system, const ProbeWish& wi
   if (auto good = check_features(ring); !good) return unexpected{good.error()};
   if (auto good = check_noop(system, ring); !good) return unexpected{good.error()};
   if (auto good = check_operations(ring, report.facts); !good) return unexpected{good.error()};
-  report.facts.no_signal = takes_no_signal_flag(system);
+  report.facts.no_signal = no_signal_flag(system) != 0;
   report.facts.message = wish.message && takes_messages(system, ring);
   return report;
 }

@@ -14,6 +14,7 @@
 #include "base/assert.hpp"
 #include "base/uninitialized.hpp"
 #include "baton/limits.hpp"
+#include "engines/common/look.hpp"
 
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 0x00000008
@@ -109,7 +110,9 @@ int Context::probe() noexcept {
   if (const int taken = submit(slots); taken != 1) return taken < 0 ? -taken : EINVAL;
   Completion completion;
   if (take({&completion, 1}, Deadline::immediately()) != 1) return EINVAL;
-  return completion.slot == wake_slot() && completion.result >= 0 ? 0 : EINVAL;
+  if (completion.slot != wake_slot() || completion.result < 0) return EINVAL;
+  no_signal_ = no_signal_flag(system_);
+  return 0;
 }
 
 // The child has the ring's pages, shared with its parent, and no context behind them: it may unmap
@@ -143,7 +146,7 @@ void Context::prepare(std::uint32_t slot, const Operation& operation) noexcept {
   }
   const bool reads = operation.kind() == OperationKind::read_file;
   request.aio_offset = static_cast<std::int64_t>(operation.offset());
-  request.aio_rw_flags = RWF_NOWAIT;
+  request.aio_rw_flags = RWF_NOWAIT | (reads ? 0 : no_signal_);
   if (operation.has(Operation::vectored)) {
     // A list of buffers has the layout of the kernel's iovec. The kernel copies it.
     request.aio_lio_opcode = reads ? IOCB_CMD_PREADV : IOCB_CMD_PWRITEV;

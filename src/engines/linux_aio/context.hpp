@@ -101,6 +101,7 @@ class Context {
   const os::System& system_;
   const std::uint32_t slots_;
   unsigned long context_ = 0;
+  int no_signal_ = 0;  // for writes: the number may name a pipe without readers by now
   int event_ = invalid_handle;
   Ring* ring_ = nullptr;     // null: unknown layout
   std::int64_t unread_ = 0;  // completions taken minus signals read; for the waiting thread

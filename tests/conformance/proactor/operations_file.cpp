@@ -266,6 +266,38 @@ TEST_P(File, a_file_that_takes_no_offset_is_written) {
   ASSERT_EQ(::write(same.get(), before, static_cast<std::size_t>(size)), size);
 }
 
+// The program has closed the number, and another thread has got it for a pipe or a socket. The
+// default disposition of SIGPIPE ends the process: surviving is the test.
+TEST_P(File, a_number_that_names_something_else_by_now_ends_no_process) {
+  constexpr std::size_t block = 4'096;
+  for (const int mode : {0, O_DIRECT}) {
+    for (const OperationKind kind : {OperationKind::write_file, OperationKind::write_stream}) {
+      for (const bool to_pipe : {true, false}) {
+        Fd fd = ::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC | mode, 0600);
+        if (fd.get() < 0 && mode == O_DIRECT) continue;  // not on this file system
+        Handle* const file = borrow(fd, HandleKind::file);
+        void* place = memory(2 * block).data();
+        std::size_t room = 2 * block;
+        ASSERT_NE(std::align(block, block, place, room), nullptr);
+        Probe& before = plain(kind, file);
+        before.set_buffer(MutableBuffer{place, block});
+        finish(before);
+        EXPECT_FALSE(before.failed());
+        int ends[2];
+        ASSERT_EQ(to_pipe ? ::pipe(ends) : ::socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        ::close(ends[0]);
+        ASSERT_EQ(::dup2(ends[1], fd.get()), fd.get());
+        ::close(ends[1]);
+        Probe& write = plain(kind, file);
+        write.set_buffer(MutableBuffer{place, block});
+        finish(write);
+        EXPECT_TRUE(write.failed());
+        finish_close(file);
+      }
+    }
+  }
+}
+
 // Its server may be far away. The kind of a file is read when it is adopted.
 TEST_P(File, a_start_asks_no_attributes_of_the_file_system) {
   use([](Config& config) { config.system = &test::EveryCall::system(); });
