@@ -127,7 +127,8 @@ TEST_P(End, runs_pending_operations_after_threads_have_run_it) {
 // What is not refused completes, whichever of two threads is first, and in the thread that ends the
 // proactor: the other one may hold what the handler needs.
 TEST_P(End, finish_completes_what_other_threads_start_meanwhile) {
-  constexpr int rounds = 8;
+  // Late cancels keep finish() busy, and the others start a hundred thousand operations meanwhile.
+  const int rounds = with_troubles() ? 1 : 8;
   for (int round = 0; round < rounds; ++round) {
     use(2);
     Stream stream;
