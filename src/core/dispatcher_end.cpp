@@ -1,4 +1,4 @@
-// What a dispatcher ends: handles, cancels, its threads and its engines. And dedicated processors.
+// The ends of handles, cancels, threads and engines; and the threads of dedicated processors.
 #include "core/dispatcher.hpp"
 
 #include <errno.h>

@@ -38,9 +38,8 @@ final class ChannelCore {
   // Those in the queues of the sides, to be found by their numbers.
   private final OperationTable queued = new OperationTable();
 
-  // Operations that were begun. Numbers have no gaps, so all before number n were begun if n - 1
-  // were
-  // and n was not.
+  // Operations that were begun. Numbers have no gaps: if one has the next number, all that were
+  // started before it were begun.
   private long begunCount;
 
   // Connects that were begun and are not done; reads wait for them, and writes are behind them.
