@@ -17,7 +17,8 @@
 //
 // The number of a file that the program has closed may name a pipe without readers by the time of
 // the write. Workers block SIGPIPE. A write that another thread tries has an offset, which pipes
-// and sockets refuse (ESPIPE), or RWF_NOSIGNAL (since Linux 6.18).
+// and sockets refuse (ESPIPE), or RWF_NOSIGNAL. Kernels before Linux 6.18 refuse that flag, and a
+// worker writes.
 //
 // A file opened with O_DIRECT may end between two of its blocks. A read that was cut short there
 // cannot be continued if the file has grown since: the offset is none of the device's (EINVAL). So
@@ -110,10 +111,7 @@ ssize_t FileCalls::call(Operation& operation, int flags) const noexcept {
   }
   if (is_read(operation)) return system_.preadv2(fd, pieces.data(), count, offset, flags);
   const bool on_worker = flags == 0;
-  if (offset == current_position && !on_worker) {
-    const ssize_t moved = system_.pwritev2(fd, pieces.data(), count, offset, flags | RWF_NOSIGNAL);
-    if (moved >= 0 || !means_never(errno)) return moved;
-  }
+  if (offset == current_position && !on_worker) flags |= RWF_NOSIGNAL;
   const ssize_t moved = system_.pwritev2(fd, pieces.data(), count, offset, flags);
   // Some files of /proc take no offset (seq_open clears FMODE_PWRITE). A ring does not ask.
   const bool takes_no_offset = moved < 0 && errno == ESPIPE && operation.handle()->is_file();
