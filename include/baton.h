@@ -140,7 +140,7 @@ BATON_API int baton_open(const baton_config* config, baton_proactor** out, char*
  * were not delivered are dropped, and a connection in one of them is closed. NULL is allowed, and a
  * second close does nothing.
  * REQUIRES: no thread is inside a function with this proactor, or enters one before this has
- * returned. */
+ * returned; no other thread is attached. */
 BATON_API void baton_close(baton_proactor* proactor);
 
 /* Makes every thread return from baton_wait with -BATON_STOPPED, now and later. Starts fail. */

@@ -16,6 +16,7 @@ final class ForeignProvider implements EngineProvider {
 
     private static Throwable look() {
       try {
+        requireOptions();
         Library.load();
         ForeignCalls.link();
         return null;
@@ -23,6 +24,16 @@ final class ForeignProvider implements EngineProvider {
         return e;
       } catch (ExceptionInInitializerError e) {
         return e.getCause();
+      }
+    }
+
+    /** A Java machine made by jlink, or a program of modules, has only the modules it asked for. */
+    private static void requireOptions() {
+      try {
+        Class.forName("jdk.net.ExtendedSocketOptions");
+      } catch (ClassNotFoundException e) {
+        throw new UnavailableException(
+            "the module jdk.net is missing; name it to jlink, or to java, by --add-modules jdk.net");
       }
     }
   }

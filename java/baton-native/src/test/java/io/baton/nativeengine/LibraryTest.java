@@ -300,6 +300,13 @@ class LibraryTest {
   }
 
   @Test
+  void aMissingModuleIsNamed() throws Exception {
+    assertEquals(
+        "the module jdk.net is missing; name it to jlink, or to java, by --add-modules jdk.net",
+        answer(ask("--limit-modules=java.base")));
+  }
+
+  @Test
   void anOlderJdkIsNamed(@TempDir Path folder) throws Exception {
     String older = System.getProperty("baton.older.jvm", "");
     assumeTrue(!older.isEmpty(), "scripts/java has named no JDK that is older than 22");

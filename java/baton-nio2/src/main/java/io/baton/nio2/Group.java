@@ -25,6 +25,9 @@ import java.util.function.Consumer;
  * lanes, which have no operation in flight then; the executor; the group is terminated.
  */
 final class Group extends AsynchronousChannelGroup {
+  /** In milliseconds. Nobody tells that an executor holds up a lane. */
+  private static final long LOOK_AGAIN = 1;
+
   private final Handlers handlers;
   private final Demultiplexor demultiplexor;
   private final Set<GroupSocket> sockets = ConcurrentHashMap.newKeySet();
@@ -153,11 +156,15 @@ final class Group extends AsynchronousChannelGroup {
   }
 
   /**
-   * Waits until the descriptor is free, so that a port can be bound again. A lane does not wait,
-   * and no thread waits for a lane that a handler blocks: the handler may be waiting in turn.
+   * Waits until the descriptor is free, so that a port can be bound again and buffers are the
+   * program's. A lane does its work meanwhile, and no thread waits for a lane that a handler or an
+   * executor blocks: what it waits for may be this thread.
    */
-  void awaitClosed(GroupSocket socket) {
+  void awaitClosed(GroupSocket socket, boolean byCaller) {
     if (handlers.isLane()) {
+      if (byCaller) {
+        handlers.helpWhileClosing(socket);
+      }
       return;
     }
     boolean interrupted = false;
@@ -165,7 +172,7 @@ final class Group extends AsynchronousChannelGroup {
       waiting++;
       while (!socket.isClosed() && !handlers.laneIsBusy()) {
         try {
-          closes.wait();
+          closes.wait(LOOK_AGAIN);
         } catch (InterruptedException e) {
           interrupted = true;
         }

@@ -64,10 +64,12 @@ abstract class GroupSocket implements AsynchHandler {
 
   /** Ends pending operations by an AsynchronousCloseException, and waits for the descriptor. */
   final void close() {
-    if (open.getAndSet(false)) {
+    // After an engine failed it is closed already, and its last operation may be the handler's.
+    boolean closes = open.getAndSet(false) && channel.isOpen();
+    if (closes) {
       channel.close();
     }
-    group.awaitClosed(this);
+    group.awaitClosed(this, closes);
   }
 
   @Override

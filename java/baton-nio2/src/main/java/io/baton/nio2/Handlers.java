@@ -24,7 +24,7 @@ interface Handlers {
   /** Whether the calling thread is a lane, which must not wait for a lane. */
   boolean isLane();
 
-  /** Whether a handler holds up a lane now. */
+  /** Whether a handler, or an executor, holds up a lane now. */
   boolean laneIsBusy();
 
   /**
@@ -34,6 +34,12 @@ interface Handlers {
    * @param nanoseconds Long.MAX_VALUE: without limit
    */
   void helpWhileWaiting(Future<?> future, long nanoseconds) throws InterruptedException;
+
+  /**
+   * Does the lane's work while one of its handlers closes a socket, so that nothing of the socket's
+   * operations touches a buffer afterwards; returns at once outside of handlers.
+   */
+  void helpWhileClosing(GroupSocket socket);
 
   /** The lanes have ended, and no completion comes any more. */
   void end();

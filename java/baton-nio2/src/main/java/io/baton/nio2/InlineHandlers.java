@@ -11,8 +11,8 @@ import java.util.concurrent.ThreadFactory;
 
 /**
  * Handlers of a group of one thread run on its lane, so that no completion changes threads. A
- * handler that waits for a future does the lane's work meanwhile; completions that arrive inside
- * are postponed, because handlers of this group must not overlap.
+ * handler that waits for a future or a close does the lane's work meanwhile; completions that
+ * arrive inside are postponed, because handlers of this group must not overlap.
  */
 final class InlineHandlers implements Handlers {
   private static final VarHandle BUSY;
@@ -29,6 +29,10 @@ final class InlineHandlers implements Handlers {
   private final ArrayDeque<Pending<?, ?>> putOff = new ArrayDeque<>();
   private volatile Thread lane;
   private volatile boolean busy;
+
+  /** The lane does its work inside a handler, which waits. */
+  private boolean helps;
+
   private Group group;
 
   InlineHandlers(ThreadFactory factory) {
@@ -141,12 +145,29 @@ final class InlineHandlers implements Handlers {
         if (Thread.interrupted()) {
           throw new InterruptedException();
         }
-        group.demultiplexor().turn();
+        help();
       }
     } finally {
       if (alarm != null) {
         alarm.cancel(false);
       }
+    }
+  }
+
+  @Override
+  public void helpWhileClosing(GroupSocket socket) {
+    // A close inside that work is not the program's, and the handler does not wait for it.
+    while (busy && !helps && !socket.isClosed()) {
+      help();
+    }
+  }
+
+  private void help() {
+    helps = true;
+    try {
+      group.demultiplexor().turn();
+    } finally {
+      helps = false;
     }
   }
 

@@ -1,7 +1,9 @@
 package io.baton.nio2;
 
 import io.baton.DemultiplexorBuilder;
+import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -22,10 +24,14 @@ final class PooledHandlers implements Handlers {
 
   private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
 
+  /** A lane that is so long in the executor may be waiting there. */
+  private static final long MOMENT = TimeUnit.MILLISECONDS.toNanos(1);
+
   private final ExecutorService executor;
   private final boolean own;
   private final int lanes;
   private final Consumer<Pending<?, ?>> execute = this::execute;
+  private final List<LaneThread> laneThreads = new CopyOnWriteArrayList<>();
   private Group group;
 
   /** Completed ones, which the executor has, too. */
@@ -60,7 +66,13 @@ final class PooledHandlers implements Handlers {
 
   @Override
   public void configure(DemultiplexorBuilder builder) {
-    builder.threads(lanes).fromEnvironment().threadFactory(LaneThread::new);
+    builder.threads(lanes).fromEnvironment().threadFactory(this::newLane);
+  }
+
+  private Thread newLane(Runnable work) {
+    LaneThread lane = new LaneThread(work);
+    laneThreads.add(lane);
+    return lane;
   }
 
   @Override
@@ -82,13 +94,21 @@ final class PooledHandlers implements Handlers {
 
   private void execute(Pending<?, ?> completed) {
     completed.dispatcher = Thread.currentThread();
+    LaneThread lane = Thread.currentThread() instanceof LaneThread one ? one : null;
+    if (lane != null) {
+      lane.inExecutorSince = System.nanoTime();
+      lane.isInExecutor = true;
+    }
     try {
-      for (int left = isLane() ? TRIES : 1; !hasThread(completed, left); left--) {
+      for (int left = lane != null ? TRIES : 1; !hasThread(completed, left); left--) {
         Thread.interrupted();
         LockSupport.parkNanos(PAUSE);
       }
     } finally {
       completed.dispatcher = null;
+      if (lane != null) {
+        lane.isInExecutor = false;
+      }
     }
     if (completed instanceof Accept<?> accept) {
       mayOvertake(accept);
@@ -165,8 +185,14 @@ final class PooledHandlers implements Handlers {
     return Thread.currentThread() instanceof LaneThread;
   }
 
+  /** An executor may have it wait for room in its queue, which only the executor's threads make. */
   @Override
   public boolean laneIsBusy() {
+    for (LaneThread lane : laneThreads) {
+      if (lane.waitsInExecutor()) {
+        return true;
+      }
+    }
     return false;
   }
 
@@ -174,14 +200,29 @@ final class PooledHandlers implements Handlers {
   public void helpWhileWaiting(Future<?> future, long nanoseconds) {}
 
   @Override
+  public void helpWhileClosing(GroupSocket socket) {}
+
+  @Override
   public void end() {
     executor.shutdown();
   }
 
   private static final class LaneThread extends Thread {
+    volatile boolean isInExecutor;
+
+    /** By the nanoseconds of the system. Written before the mark. */
+    long inExecutorSince;
+
     LaneThread(Runnable lane) {
       super(lane, "baton-nio2-lane");
       setDaemon(true);
+    }
+
+    /** Not for a moment only, for a lock, nor because the processors are busy. */
+    boolean waitsInExecutor() {
+      return isInExecutor
+          && System.nanoTime() - inExecutorSince > MOMENT
+          && getState() != State.RUNNABLE;
     }
   }
 

@@ -20,13 +20,16 @@ import java.nio.channels.ShutdownChannelGroupException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadFactory;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
@@ -173,6 +176,26 @@ abstract class GroupContract extends Nio2Contract {
   }
 
   @Test
+  void aHandlerOfAGroupOfOneMayUseTheBufferOfAChannelThatItHasClosed() throws IOException {
+    AsynchronousChannelGroup group = fixed(1);
+    Pair idle = pair(group);
+    Pair pair = pair(group);
+    ByteBuffer buffer = ByteBuffer.allocate(100);
+    Completion<Integer> read = new Completion<>();
+    idle.far().read(buffer, null, read);
+    Then<Integer> closer =
+        bytes -> {
+          idle.far().close();
+          buffer.limit(60).position(50);
+        };
+    pair.far().read(ByteBuffer.allocate(1), null, closer);
+    sendByte(pair.near());
+    assertInstanceOf(AsynchronousCloseException.class, read.awaitFailure("read"));
+    assertEquals(50, buffer.position());
+    assertEquals(60, buffer.limit());
+  }
+
+  @Test
   void whatAHandlerThrowsGoesToItsThread() throws IOException {
     for (int threads = 1; threads <= 2; threads++) {
       CompletableFuture<Throwable> caught = new CompletableFuture<>();
@@ -197,6 +220,47 @@ abstract class GroupContract extends Nio2Contract {
       sendByte(pair.near());
       assertEquals(1, get(pair.far().read(ByteBuffer.allocate(1))));
     }
+  }
+
+  @Test
+  void aHandlerMayCloseAChannelWhileTheExecutorIsFull() throws IOException {
+    CountDownLatch full = new CountDownLatch(1);
+    ExecutorService executor =
+        new ThreadPoolExecutor(
+            1,
+            1,
+            0,
+            TimeUnit.SECONDS,
+            new ArrayBlockingQueue<>(1),
+            (work, pool) -> {
+              full.countDown();
+              try {
+                pool.getQueue().put(work);
+              } catch (InterruptedException e) {
+                throw new RejectedExecutionException(e);
+              }
+            });
+    AsynchronousChannelGroup group = endLater(provider.openAsynchronousChannelGroup(executor, 0));
+    List<Pair> silent = new ArrayList<>();
+    List<Pair> busy = new ArrayList<>();
+    CompletableFuture<Void> closed = new CompletableFuture<>();
+    Then<Integer> closer =
+        bytes -> {
+          Patience.await(full, "an execute that waits for room");
+          for (Pair pair : silent) {
+            pair.far().close();
+          }
+          closed.complete(null);
+        };
+    for (int i = 0; i < 8; i++) {
+      silent.add(pair(null, group));
+      busy.add(pair(null, group));
+      busy.get(i).far().read(ByteBuffer.allocate(1), null, i == 0 ? closer : new Completion<>());
+    }
+    for (Pair pair : busy) {
+      sendByte(pair.near());
+    }
+    Patience.await(closed, "the closes");
   }
 
   @Test
