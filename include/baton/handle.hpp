@@ -74,12 +74,26 @@ class Handle {
   /// For engines. Any thread; all find out the same.
   void set_records(Records records) noexcept { records_.store(records, std::memory_order_relaxed); }
   /// close(2) may block (SO_LINGER with a time, a file): do it on a worker or on the ring.
-  [[nodiscard]] bool close_may_block() const noexcept {
-    return close_may_block_.load(std::memory_order_relaxed);
-  }
+  [[nodiscard]] bool close_may_block() const noexcept { return has(close_blocks); }
+  /// A read or a write has reported that the connection is lost (a reset, a timeout), not ended by
+  /// its peer. Only of owned descriptors.
+  [[nodiscard]] bool connection_lost() const noexcept { return has(lost); }
+  /// For engines. Any thread.
+  void set_connection_lost() noexcept { set(lost, true); }
 
  private:
   friend class HandleTable;  // src/core
+
+  [[nodiscard]] bool has(std::uint8_t mark) const noexcept {
+    return (marks_.load(std::memory_order_relaxed) & mark) != 0;
+  }
+  void set(std::uint8_t mark, bool on) noexcept {
+    if (on) {
+      marks_.fetch_or(mark, std::memory_order_relaxed);
+    } else {
+      marks_.fetch_and(static_cast<std::uint8_t>(~mark), std::memory_order_relaxed);
+    }
+  }
 
   NativeHandle native_ = invalid_handle;
   std::uint32_t index_ = 0;
@@ -87,7 +101,8 @@ class Handle {
   // Atomic for a start that comes too late, which is refused.
   std::atomic<HandleKind> kind_{HandleKind::stream_socket};
   Ownership ownership_ = Ownership::owned;
-  std::atomic<bool> close_may_block_{false};        // set by any thread
+  enum Mark : std::uint8_t { close_blocks = 1, lost = 2 };
+  std::atomic<std::uint8_t> marks_{0};              // set by any thread
   std::atomic<Records> records_{Records::unknown};  // set by engines
   // Set once, when the handle is adopted.
   bool nonblocking_ : 1 = true;

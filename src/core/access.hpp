@@ -243,7 +243,7 @@ class OperationAccess {
   static Handle*& asked_previous(Handle& handle) noexcept { return handle.asked_previous_; }
   static void set_close_may_block(Handle& handle, bool may_block) noexcept {
     // relaxed: a close that depends on the flag is started by a thread that has already seen it.
-    handle.close_may_block_.store(may_block, std::memory_order_relaxed);
+    handle.set(Handle::close_blocks, may_block);
   }
 
   /// Adds the operation to its handle's list and counts it as pending. unlist() does not change the

@@ -45,7 +45,7 @@ void HandleTable::fill(Handle& handle, NativeHandle native, HandleKind kind, Own
   handle.is_file_ = kind == HandleKind::file || facts.is_file;
   handle.set_records(Handle::Records::unknown);
   // A regular file's close may wait for its server or its disk.
-  handle.close_may_block_.store(handle.is_file_, std::memory_order_relaxed);
+  handle.marks_.store(handle.is_file_ ? Handle::close_blocks : 0, std::memory_order_relaxed);
   handle.lane_.store(lane, std::memory_order_relaxed);
   handle.processor_.store(processor, std::memory_order_relaxed);
   handle.attached_ = 0;

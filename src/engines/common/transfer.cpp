@@ -11,6 +11,7 @@
 
 #include "base/assert.hpp"
 #include "baton/buffer.hpp"
+#include "baton/handle.hpp"
 #include "baton/limits.hpp"
 
 namespace baton::engines {
@@ -54,6 +55,7 @@ bool delimiter_found(const Operation& operation, std::size_t known) noexcept {
 // file systems) is an error, because write_all would repeat it for ever.
 bool at_end(Operation& operation) noexcept {
   if (writes(operation.kind())) return complete(operation, EIO);
+  if (operation.handle()->connection_lost()) return complete(operation, ECONNRESET);
   const bool whole_wanted = operation.has(Operation::exactly) || operation.has(Operation::until);
   if (!whole_wanted) return complete(operation, 0);
   operation.finish(errc::end_of_stream);
@@ -148,6 +150,16 @@ void fail_file(Operation& operation, int error) noexcept {
   const bool part_is_enough = operation.bytes() > 0 && !operation.has(Operation::exactly) &&
                               !operation.has(Operation::until);
   operation.finish(part_is_enough ? 0 : error);
+}
+
+void fail(Operation& operation, int error) noexcept {
+  operation.finish(error);
+  const bool lost = error == ECONNRESET || error == ECONNABORTED || error == ETIMEDOUT ||
+                    error == EHOSTUNREACH || error == ENETUNREACH;
+  const bool of_stream = operation.kind() == OperationKind::read_stream ||
+                         operation.kind() == OperationKind::write_stream;
+  // The owner of a borrowed descriptor may use the number again, for another connection.
+  if (lost && of_stream && operation.handle()->owned()) operation.handle()->set_connection_lost();
 }
 
 bool is_ordered(const Operation& operation) noexcept {

@@ -43,7 +43,7 @@ std::size_t remaining_bytes(const Operation& operation) noexcept;
 /// Records `moved` more bytes, of a read or a write, and decides. True: the operation is complete,
 /// its outcome recorded with finish(). False: go on with the rest (exactly, until). `moved` == 0 of
 /// a stream or file read into a non-empty buffer is the end: success for a plain read,
-/// errc::end_of_stream for exactly and until.
+/// errc::end_of_stream for exactly and until; ECONNRESET if the connection is lost.
 bool advance(Operation& operation, std::size_t moved) noexcept;
 
 /// The same for file operations that are done piece by piece. A plain read_file or write_file, too,
@@ -55,6 +55,10 @@ bool advance_file(Operation& operation, std::size_t moved) noexcept;
 /// transfer, as POSIX has it, and the next one meets the error. An operation that wants all bytes
 /// gets the error together with them.
 void fail_file(Operation& operation, int error) noexcept;
+
+/// Ends an operation with an error of the system. The system reports the loss of a connection once,
+/// perhaps to a write, and an end of stream to every read after that. Such a read fails as well.
+void fail(Operation& operation, int error) noexcept;
 
 /// Operations of this kind run one after the other, in the order of submit (contract.md, rule 3).
 bool is_ordered(const Operation& operation) noexcept;

@@ -293,7 +293,7 @@ inline EmulatedEngine::Sent EmulatedEngine::sent(Operation& operation, Record& r
   if (BATON_UNLIKELY(moved < 0)) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return Sent::full;
     if (errno == EINTR) return Sent::nothing;
-    operation.finish(errno);
+    fail(operation, errno);
     return Sent::done;
   }
   record.out.failures = 0;
@@ -341,11 +341,14 @@ inline bool EmulatedEngine::receive_fast(Record& record, OperationQueue& complet
     return receive_whole(record, *front, completed);
   const MutableBuffer buffer = front->buffer();
   const ssize_t moved = system_.recv(record.fd, buffer.data, buffer.size, MSG_DONTWAIT);
-  if (BATON_UNLIKELY(moved < 0)) {
-    // The slow path tries these again and interprets the error. Other errors are reported only
-    // once.
-    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
-    front->finish(errno);
+  if (BATON_UNLIKELY(moved <= 0)) {
+    if (moved == 0) {
+      static_cast<void>(advance(*front, 0));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
+      return false;  // the slow path tries these again and interprets the error
+    } else {
+      fail(*front, errno);  // reported only once
+    }
   } else {
     front->set_bytes(static_cast<std::size_t>(moved));
     front->finish(0);
@@ -366,7 +369,7 @@ bool EmulatedEngine::receive_whole(Record& record, Operation& front,
                                      buffer.size - had, MSG_DONTWAIT);
   if (moved < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
-    front.finish(errno);
+    fail(front, errno);
   } else if (!advance(front, static_cast<std::size_t>(moved))) {
     record.in.failures = 0;
     return true;

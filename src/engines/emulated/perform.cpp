@@ -48,7 +48,8 @@ Outcome failed(Operation& operation) noexcept {
   const int error = errno;
   if (error == EAGAIN || error == EWOULDBLOCK) return Outcome::again;
   if (error == EINTR) return Outcome::partial;
-  return done(operation, error);
+  fail(operation, error);
+  return Outcome::done;
 }
 
 Outcome moved_datagram(Operation& operation, ssize_t moved) noexcept {

@@ -39,7 +39,7 @@ Verdict finish(Operation& operation, int error) noexcept {
   Progress& state = progress(operation);
   give_block_back(state);
   if (state.pool != nullptr) operation.set_taken_buffer(nullptr, 0);
-  operation.finish(error);
+  fail(operation, error);
   return Verdict::finished;
 }
 
@@ -47,7 +47,10 @@ Verdict finish(Operation& operation, int error) noexcept {
 Verdict finish_pooled(Operation& operation, std::size_t bytes) noexcept {
   Progress& state = progress(operation);
   operation.set_bytes(bytes);
-  if (bytes == 0) return finish(operation, 0);  // an empty datagram, too, needs no memory
+  if (bytes == 0) {  // an empty datagram, too, needs no memory
+    static_cast<void>(advance(operation, 0));
+    return finish(operation, operation.error_value());
+  }
   operation.set_taken_buffer(state.block, state.pool->block_size());
   state.block = nullptr;
   operation.finish(0);

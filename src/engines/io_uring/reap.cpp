@@ -236,7 +236,7 @@ void IoUringEngine::settle_merged(Lane& lane, int result, OperationQueue& done) 
   if (result == -EAGAIN) progress(*lane.queue.front()).step = Step::poll;
   if (result < 0 && !is_transient(-result)) {
     // The first operation gets the stream's error; the others get it from their own requests.
-    lane.queue.front()->finish(-result);
+    fail(*lane.queue.front(), -result);
     retire_front();
   }
   Operation* next = lane.queue.front();

@@ -481,7 +481,7 @@ bool SimulatedEngine::run_loose(Record& record) noexcept {
 
 SimulatedEngine::Done SimulatedEngine::failed(Operation& operation, std::int64_t result) noexcept {
   if (result == -EAGAIN) return Done::no;
-  operation.finish(static_cast<int>(-result));
+  fail(operation, static_cast<int>(-result));
   return Done::yes;
 }
 

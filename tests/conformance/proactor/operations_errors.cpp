@@ -43,15 +43,63 @@ TEST_P(Errors, a_reset_ends_pending_operations) {
   EXPECT_FALSE(write.done());
   reset(pair.peer);
   run([&] { return read.done() && behind.done() && write.done(); });
-  // One of the two directions gets the reset, the other its consequence.
+  // A write may get the reset or its consequence. The reads get the reset in any case.
   EXPECT_TRUE(broken(write)) << write.error().message();
-  EXPECT_TRUE(broken(read) || read.bytes() == 0) << read.error().message();
-  EXPECT_TRUE(broken(behind) || behind.error() == errc::end_of_stream);
-  EXPECT_TRUE(read.error() == std::errc::connection_reset ||
-              write.error() == std::errc::connection_reset);
+  EXPECT_EQ(read.error(), std::errc::connection_reset) << read.error().message();
+  EXPECT_EQ(behind.error(), std::errc::connection_reset) << behind.error().message();
   Probe& late = writing(handle, text, Operation::exactly);
   finish(late);
   EXPECT_TRUE(broken(late));
+}
+
+// The system reports a reset once. Afterwards its reads find an end of the stream.
+TEST_P(Errors, a_reset_that_a_write_has_got_is_no_end_for_reads) {
+  BufferPool pool{64, 1};
+  for (const std::uint16_t how :
+       {std::uint16_t{0}, std::uint16_t{Operation::exactly}, std::uint16_t{Operation::pooled}}) {
+    Pair pair = tcp_pair();
+    Handle* const handle = adopt(pair.ours);
+    send_all(pair.peer.get(), "part");
+    reset(pair.peer);
+    Probe* write = nullptr;
+    do {
+      write = &writing(handle, memory("x"));
+      finish(*write);
+    } while (!write->failed());
+    EXPECT_EQ(write->error(), std::errc::connection_reset) << write->error().message();
+    // What came before is there still.
+    std::string& into = memory(4);
+    Probe& part = reading(handle, into);
+    finish(part);
+    EXPECT_EQ(part.bytes(), 4U) << part.error().message();
+    Probe& end = plain(OperationKind::read_stream, handle, how);
+    end.set_buffer(MutableBuffer{into.data(), into.size()});
+    if ((how & Operation::pooled) != 0) end.set_pool(&pool);
+    finish(end);
+    EXPECT_EQ(end.error(), std::errc::connection_reset) << how << end.error().message();
+  }
+  EXPECT_EQ(pool.available(), 1U);
+}
+
+// The owner may use a borrowed number again: the next connection has an end of its own.
+TEST_P(Errors, a_reset_does_not_stay_with_a_borrowed_number) {
+  Pair pair = tcp_pair();
+  Handle* const handle = borrow(pair.ours);
+  reset(pair.peer);
+  Probe* write = nullptr;
+  do {
+    write = &writing(handle, memory("x"));
+    finish(*write);
+  } while (!write->failed());
+  EXPECT_EQ(write->error(), std::errc::connection_reset) << write->error().message();
+  Pair next = tcp_pair();
+  ASSERT_EQ(::dup2(next.ours.get(), pair.ours.get()), pair.ours.get());
+  next.ours.reset();
+  next.peer.reset();
+  Probe& end = reading(handle, memory(8));
+  finish(end);
+  EXPECT_FALSE(end.failed()) << end.error().message();
+  EXPECT_EQ(end.bytes(), 0U);
 }
 
 TEST_P(Errors, half_close_and_reset_in_both_orders) {

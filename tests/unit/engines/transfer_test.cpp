@@ -22,7 +22,8 @@ namespace baton::engines {
 namespace {
 
 Operation& prepared(Operation& operation, OperationKind kind, std::uint16_t flags = 0) {
-  operation.prepare(kind, nullptr, flags);
+  static Handle any;
+  operation.prepare(kind, &any, flags);
   return operation;
 }
 
