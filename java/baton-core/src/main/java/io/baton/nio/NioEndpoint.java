@@ -3,7 +3,6 @@ package io.baton.nio;
 import io.baton.spi.ChannelEndpoint;
 import io.baton.spi.Transfer;
 import java.io.IOException;
-import java.nio.channels.ByteChannel;
 import java.nio.channels.SelectableChannel;
 import java.nio.channels.SelectionKey;
 import java.nio.channels.ServerSocketChannel;
@@ -12,7 +11,6 @@ import java.nio.channels.SocketChannel;
 /** A channel with the engine's state for it. For the lane's thread. */
 final class NioEndpoint extends ChannelEndpoint {
   final SelectableChannel channel;
-  final ByteChannel bytes; // the same channel; null for a listener
   final int readBit;
 
   SelectionKey key;
@@ -28,9 +26,7 @@ final class NioEndpoint extends ChannelEndpoint {
   NioEndpoint(SelectableChannel channel) throws IOException {
     super(channel);
     this.channel = channel;
-    boolean listens = kind() == Kind.LISTENER;
-    bytes = listens ? null : (ByteChannel) channel;
-    readBit = listens ? SelectionKey.OP_ACCEPT : SelectionKey.OP_READ;
+    readBit = kind() == Kind.LISTENER ? SelectionKey.OP_ACCEPT : SelectionKey.OP_READ;
   }
 
   @Override

@@ -192,7 +192,7 @@ final class NioEngine implements Engine {
       return;
     }
     int room = buffer.remaining();
-    int bytes = endpoint.bytes.read(buffer);
+    int bytes = endpoint.read(buffer);
     // A datagram is one read; there may be more behind it. The end of a stream stays readable.
     endpoint.mayBeReadable =
         bytes == room || bytes < 0 || bytes > 0 && endpoint.kind() == Endpoint.Kind.DATAGRAM;
@@ -237,7 +237,7 @@ final class NioEngine implements Engine {
       int bytes =
           transfer.kind() == Transfer.Kind.SEND
               ? ((DatagramChannel) endpoint.channel).send(buffer, transfer.address())
-              : endpoint.bytes.write(buffer);
+              : endpoint.write(buffer);
       // Java has one answer for an empty datagram that was sent and one that was not.
       if (bytes == 0 && buffer.hasRemaining()) {
         return;

@@ -2,7 +2,10 @@ package io.baton.spi;
 
 import java.io.IOException;
 import java.net.SocketAddress;
+import java.net.SocketException;
 import java.net.SocketOption;
+import java.nio.ByteBuffer;
+import java.nio.channels.ByteChannel;
 import java.nio.channels.DatagramChannel;
 import java.nio.channels.NetworkChannel;
 import java.nio.channels.SelectableChannel;
@@ -21,7 +24,9 @@ public class ChannelEndpoint implements Endpoint {
   private static final int LONGEST_BACKLOG = 4096;
 
   private final SelectableChannel channel;
+  private final ByteChannel bytes; // the same; null for a listener
   private final Kind kind;
+  private boolean isLost;
 
   /**
    * Makes the channel non-blocking.
@@ -44,6 +49,7 @@ public class ChannelEndpoint implements Endpoint {
               + channel.getClass().getName()
               + ", and must be a SocketChannel, ServerSocketChannel or DatagramChannel");
     }
+    bytes = kind == Kind.LISTENER ? null : (ByteChannel) channel;
     channel.configureBlocking(false);
   }
 
@@ -60,6 +66,40 @@ public class ChannelEndpoint implements Endpoint {
       case LISTENER -> ServerSocketChannel.open();
       case DATAGRAM -> DatagramChannel.open();
     };
+  }
+
+  /**
+   * Reads as {@link ByteChannel#read} does. A connection that is lost has no end, though: the
+   * system reports the loss once, perhaps to a write, and an end of stream to every read after
+   * that, so that what was cut off would look complete.
+   *
+   * @param buffer to read into
+   * @return the number of bytes, or -1 at the end
+   * @throws IOException if the system refuses, or {@link #write} has reported that the connection
+   *     is lost
+   */
+  public final int read(ByteBuffer buffer) throws IOException {
+    int moved = bytes.read(buffer);
+    if (moved < 0 && isLost) {
+      throw new SocketException("Connection reset");
+    }
+    return moved;
+  }
+
+  /**
+   * Writes as {@link ByteChannel#write} does.
+   *
+   * @param buffer to write
+   * @return the number of bytes
+   * @throws IOException if the system refuses
+   */
+  public final int write(ByteBuffer buffer) throws IOException {
+    try {
+      return bytes.write(buffer);
+    } catch (IOException e) {
+      isLost |= !BrokenPipe.isMessageOf(e);
+      throw e;
+    }
   }
 
   @Override

@@ -236,6 +236,41 @@ public abstract class StreamContract extends EngineContract {
   }
 
   @Test
+  void rule4ALostConnectionHasNoEnd() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      connection.peer().setSoLinger(true, 0); // a reset, which the system reports once
+      connection.peer().close();
+      connection.channel().write(ByteBuffer.allocate(1));
+      recorder.nextFailed(What.WRITE, IOException.class);
+      connection.channel().read(ByteBuffer.allocate(1));
+      recorder.nextFailed(What.READ, IOException.class);
+      connection.channel().readExactly(ByteBuffer.allocate(1));
+      assertFalse(
+          recorder.nextFailed(What.READ, IOException.class).error() instanceof EOFException);
+    }
+  }
+
+  @Test
+  void rule4AnEndedStreamIsReadToItsEndAfterAFailedWrite() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      connection.peer().getOutputStream().write(bytes("answer"));
+      connection.peer().close();
+      Completion write;
+      do {
+        connection.channel().write(ByteBuffer.allocate(1));
+        write = recorder.next(What.WRITE);
+      } while (write.error() == null);
+      ByteBuffer room = ByteBuffer.allocate(10);
+      connection.channel().read(room);
+      assertEquals("answer", recorder.nextGood(What.READ).text());
+      connection.channel().read(room.clear());
+      assertEquals(0, recorder.nextGood(What.READ).bytes());
+    }
+  }
+
+  @Test
   void rule4ReadExactlyTakesManyPieces() throws Exception {
     Recorder recorder = new Recorder();
     try (Connection connection = connected(recorder)) {

@@ -6,7 +6,6 @@ import io.baton.spi.Engine;
 import io.baton.spi.Transfer;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.channels.ByteChannel;
 import java.nio.channels.DatagramChannel;
 import java.nio.channels.SelectableChannel;
 import java.nio.channels.ServerSocketChannel;
@@ -99,7 +98,8 @@ final class OwnEngine implements Engine {
   }
 
   private static boolean attempt(Transfer transfer, boolean first) throws IOException {
-    SelectableChannel channel = transfer.endpoint().channel();
+    ChannelEndpoint endpoint = (ChannelEndpoint) transfer.endpoint();
+    SelectableChannel channel = endpoint.channel();
     switch (transfer.kind()) {
       case ACCEPT -> {
         SocketChannel accepted = ((ServerSocketChannel) channel).accept();
@@ -120,13 +120,13 @@ final class OwnEngine implements Engine {
         transfer.completed(0);
       }
       default -> {
-        return attemptBytes(transfer, channel);
+        return attemptBytes(transfer, endpoint);
       }
     }
     return true;
   }
 
-  private static boolean attemptBytes(Transfer transfer, SelectableChannel channel)
+  private static boolean attemptBytes(Transfer transfer, ChannelEndpoint endpoint)
       throws IOException {
     ByteBuffer buffer = transfer.buffer();
     if (buffer == null) {
@@ -137,7 +137,7 @@ final class OwnEngine implements Engine {
     int moved;
     switch (transfer.kind()) {
       case RECEIVE -> {
-        var sender = ((DatagramChannel) channel).receive(buffer);
+        var sender = ((DatagramChannel) endpoint.channel()).receive(buffer);
         if (sender == null) {
           transfer.returnBuffer();
           return false;
@@ -145,9 +145,9 @@ final class OwnEngine implements Engine {
         transfer.received(buffer.position() - before, sender);
         return true;
       }
-      case SEND -> moved = ((DatagramChannel) channel).send(buffer, transfer.address());
-      case READ -> moved = ((ByteChannel) channel).read(buffer);
-      default -> moved = ((ByteChannel) channel).write(buffer);
+      case SEND -> moved = ((DatagramChannel) endpoint.channel()).send(buffer, transfer.address());
+      case READ -> moved = endpoint.read(buffer);
+      default -> moved = endpoint.write(buffer);
     }
     if (moved == 0 && !mayBeEmpty) {
       if (transfer.kind() == Transfer.Kind.READ) {
