@@ -36,8 +36,9 @@ int look_at(int fildes, OpenFile& found) noexcept {
   found.device = status.st_dev;
   found.inode = status.st_ino;
   found.directory = S_ISDIR(status.st_mode);
-  found.nameless = (status.st_mode & S_IFMT) == 0;
-  return find_kind(fildes, status.st_mode, found.kind);
+  const int error = find_kind(fildes, status.st_mode, found.kind);
+  found.shares_inode = found.kind == HandleKind::pipe;
+  return error;
 }
 
 }  // namespace baton::native

@@ -295,6 +295,10 @@ int Bridge::opened(int fildes) noexcept {
   return entry ? descriptors_.opened(fildes) : 0;
 }
 
+void Bridge::left(int fildes) noexcept {
+  if (descriptors_.is_busy(fildes) && !is_in_child()) static_cast<void>(opened(fildes));
+}
+
 void Bridge::let_go(int fildes) noexcept {
   if (const Entry entry{*this}; entry) descriptors_.let_go(fildes);
 }

@@ -102,6 +102,9 @@ class Bridge {
   /// See Descriptors. A closed bridge does nothing.
   int opened(int fildes) noexcept;
   void let_go(int fildes) noexcept;
+  /// An operation object of this number goes. Handlers go with their objects, and many have closed
+  /// the number just before, without a cancel of what is pending.
+  void left(int fildes) noexcept;
 
   /// Calls the handler of a result and deletes the result.
   template <class Result>

@@ -105,13 +105,13 @@ int Descriptors::start_lazily(Descriptor& descriptor, const Start& start) noexce
 int Descriptors::set_file(Descriptor& descriptor, int fildes,
                           const native::OpenFile& file) noexcept {
   descriptor.file = file;
-  return file.nameless ? nameless_.add(fildes) : 0;
+  return file.shares_inode ? shared_inodes_.add(fildes) : 0;
 }
 
 /// The number, which names `now`, still names the file of the descriptor.
 bool Descriptors::is_same(const Descriptor& descriptor, int fildes,
                           const native::OpenFile& now) noexcept {
-  return now == descriptor.file && (!now.nameless || nameless_.knows(fildes));
+  return now == descriptor.file && (!now.shares_inode || shared_inodes_.knows(fildes));
 }
 
 int Descriptors::adopt(Descriptor& descriptor, const Start& start) noexcept {

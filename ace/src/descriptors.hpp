@@ -22,8 +22,8 @@
 #include "baton/operation.hpp"
 #include "baton/proactor.hpp"
 #include "lock.hpp"
-#include "nameless.hpp"
 #include "native/open_file.hpp"
+#include "shared_inodes.hpp"
 
 namespace baton::ace {
 
@@ -79,6 +79,11 @@ class Descriptors {
   /// The program opens an operation for a number, which may name another file than before. 0, or an
   /// errno if the file cannot be examined.
   int opened(int fildes) noexcept;
+  /// Something is pending for a number. Takes no lock, so the child of a fork may ask.
+  [[nodiscard]] bool is_busy(int fildes) const noexcept {
+    const Descriptor* const descriptor = find(fildes);
+    return descriptor != nullptr && descriptor->pending.load(std::memory_order_relaxed) != 0;
+  }
   /// The number no longer names its earlier file: the program closes it, or the system has just
   /// handed it out again.
   void let_go(int fildes) noexcept;
@@ -154,7 +159,7 @@ class Descriptors {
   baton::Proactor& native_;
   const bool lazy_;
   const bool per_thread_;
-  NamelessFiles nameless_;
+  SharedInodes shared_inodes_;
   std::mutex chunks_mutex_;  // adding one
   std::atomic<Chunk*> chunks_[chunks] = {};
   std::mutex requests_mutex_;  // adding one

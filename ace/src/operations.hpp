@@ -14,12 +14,13 @@
 
 namespace baton::ace {
 
-/// An operation of ACE that notifies the bridge when it is opened for a descriptor.
+/// An operation of ACE that notifies the bridge when it is opened for a descriptor, and at its end.
 template <class Base>
 class Opening : public Base {
  public:
   Opening(ACE_POSIX_Proactor* proactor, std::shared_ptr<Bridge> bridge)
       : Base(proactor), bridge_(std::move(bridge)) {}
+  ~Opening() override { bridge_->left(this->handle_); }
 
   int open(const ACE_Handler::Proxy_Ptr& handler_proxy, ACE_HANDLE handle,
            const void* completion_key, ACE_Proactor* proactor) override {

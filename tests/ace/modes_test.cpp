@@ -133,6 +133,26 @@ TEST_F(Pipes, AFifoIsOpenedAnewForTheOtherDirection) {
   write_many();
 }
 
+// The inode is the same, but no longer the file that the engine watches.
+TEST_F(Pipes, AFifoIsOpenedAnewWhileAReadIsPending) {
+  run(1);
+  Transferred later;
+  ACE_Asynch_Read_Stream readers[2];
+  ACE_Message_Block blocks[2]{ACE_Message_Block{10}, ACE_Message_Block{10}};
+  open_fifo(O_RDONLY);
+  ASSERT_EQ(0, readers[0].open(transferred_, number_, nullptr, ace()));
+  ASSERT_EQ(0, readers[0].read(blocks[0], 10));
+  open_fifo(O_RDONLY);
+  ASSERT_EQ(0, readers[1].open(later, number_, nullptr, ace()));
+  ASSERT_EQ(0, readers[1].read(blocks[1], 10));
+  ASSERT_TRUE(transferred_.count.reaches(1));
+  EXPECT_EQ(0U, transferred_.bytes);
+  ASSERT_EQ(1, ::write(other_end_, "x", 1));
+  ASSERT_TRUE(later.count.reaches(1));
+  EXPECT_EQ(1U, later.bytes);
+  end();
+}
+
 TEST_F(Pipes, AreMadeBlockingBetweenTwoWrites) {
   run(1);
   open_fifo(O_WRONLY | O_NONBLOCK);

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include <atomic>
+
 #include "base/assert.hpp"
 
 namespace baton::engines::uring {
@@ -28,13 +30,14 @@ CancelAnswer IoUringEngine::cancel(Operation& operation) noexcept {
 
 // The kernel has yet to look up the file of the operation's number, which may be a borrowed
 // descriptor's and name another file by then. So the request becomes one that does nothing. False:
-// the kernel has it, or another thread may be entering with it.
+// the kernel has it, or may have it, because another thread may be entering with it. The kernel
+// then finds the number or none, and with none it answers EBADF.
 bool IoUringEngine::withdraw(Operation& operation) noexcept {
-  if (locked_) return false;
   const std::uint64_t tag = tag_in_kernel(operation);
   bool found = false;
   ring_->for_each_unsubmitted([&](abi::Sqe& request) {
     if (request.user_data != tag) return;
+    if (locked_) return std::atomic_ref{request.fd}.store(-1, std::memory_order_relaxed);
     request = abi::Sqe{};
     request.opcode = abi::op_nop;
     request.user_data = tag;

@@ -164,14 +164,18 @@ void IoUringEngine::settle_request(Operation& operation, int result,
       return;
     }
   }
-  if (BATON_UNLIKELY(progress(operation).step == Step::withdrawn)) result = -ECANCELED;
+  const Progress& state = progress(operation);
+  // EBADF: see withdraw().
+  if (BATON_UNLIKELY(state.cancelled) && (state.step == Step::withdrawn || result == -EBADF)) {
+    result = -ECANCELED;
+  }
   if (operation.kind() == OperationKind::accept && result >= 0) {
     result = settle_accepted(operation, result);
   }
   if (BATON_UNLIKELY(result > 0 && needs_position(operation))) {
     system_.lseek(operation.handle()->native(), result, SEEK_CUR);
   }
-  const Request& request = requests_[progress(operation).slot];
+  const Request& request = requests_[state.slot];
   const Message* const message =
       request.message != no_index ? &messages_[request.message] : nullptr;
   go_on(operation, judge(operation, message, result, system_), done);
@@ -217,10 +221,13 @@ void IoUringEngine::settle_merged(Lane& lane, int result, OperationQueue& done) 
   std::uint32_t covered = lane.covered;
   lane.covered = 0;
   Operation* each = lane.queue.front();
+  bool cancelled = false;
   for (std::uint32_t i = 0; i < covered; ++i, each = OperationList::next(*each)) {
     BATON_TSAN_ACQUIRE(each);
     progress(*each).place = Place::lane;
+    cancelled = cancelled || progress(*each).cancelled;
   }
+  if (cancelled && result == -EBADF) result = 0;  // withdrawn, and perhaps one of them only
   const auto retire_front = [&]() BATON_REQUIRES(mutex_) {
     --covered;
     retire(lane.queue.pop_front(), done);

@@ -86,5 +86,18 @@ TEST(OpenFile, WithoutANameHasNoPosition) {
   }
 }
 
+TEST(OpenFile, OfWhatIsOpenedTwiceSharesItsInode) {
+  const auto twice = [](const char* path) {
+    const Fd first{::open(path, O_RDWR | O_NOCTTY | O_CLOEXEC)};
+    const Fd second{::open(path, O_RDWR | O_NOCTTY | O_CLOEXEC)};
+    EXPECT_EQ(found(first.get()), found(second.get())) << path;
+    return found(second.get()).shares_inode;
+  };
+  EXPECT_TRUE(twice("/dev/ptmx"));
+  EXPECT_FALSE(twice("/dev/null"));  // has a position, and so nothing waits for it
+  const SocketPair pair;
+  EXPECT_FALSE(found(pair.ours.get()).shares_inode);
+}
+
 }  // namespace
 }  // namespace baton::test

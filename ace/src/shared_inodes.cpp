@@ -1,4 +1,4 @@
-#include "nameless.hpp"
+#include "shared_inodes.hpp"
 
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -7,11 +7,11 @@
 
 namespace baton::ace {
 
-NamelessFiles::~NamelessFiles() {
+SharedInodes::~SharedInodes() {
   if (set_ != -1) ::close(set_);
 }
 
-int NamelessFiles::add(int fildes) noexcept {
+int SharedInodes::add(int fildes) noexcept {
   const std::lock_guard guard{mutex_};
   if (set_ == -1) set_ = ::epoll_create1(EPOLL_CLOEXEC);
   if (set_ == -1) return errno;  // EMFILE, ENFILE, ENOMEM
@@ -21,7 +21,7 @@ int NamelessFiles::add(int fildes) noexcept {
   return errno == EEXIST || errno == EPERM ? 0 : errno;
 }
 
-bool NamelessFiles::knows(int fildes) noexcept {
+bool SharedInodes::knows(int fildes) noexcept {
   const std::lock_guard guard{mutex_};
   epoll_event nothing{};
   return ::epoll_ctl(set_, EPOLL_CTL_MOD, fildes, &nothing) == 0 || errno != ENOENT;
