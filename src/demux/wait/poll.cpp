@@ -177,7 +177,8 @@ class PollWaitStrategy final : public WaitStrategy {
   void refresh() noexcept {
     if (copy_is_true()) return;
     const os::LockGuard lock(mutex_, system_);
-    if (waited_.capacity() < entries_.size()) {
+    // Either may be the short one: what has no memory for both lists may have enlarged the first.
+    if (waited_.capacity() < entries_.size() || waited_tokens_.capacity() < tokens_.size()) {
       waited_.swap(spare_);
       waited_tokens_.swap(spare_tokens_);
     }
