@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -150,7 +151,12 @@ TEST_P(reactor, a_handler_may_call_exit) {
   struct IsLeft final : Reader {
     void on_close(NativeHandle, std::error_code) noexcept override { ::_exit(5); }
   };
+  // Threads that come out of run() have the time to.
+  struct Lingers {
+    ~Lingers() { std::this_thread::sleep_for(std::chrono::milliseconds{20}); }
+  };
   const auto exits = [this](int how) {
+    static const Lingers end;
     static IsLeft other;
     static ExitsAtClose closing;
     static const SocketPair pair;
@@ -168,7 +174,10 @@ TEST_P(reactor, a_handler_may_call_exit) {
         wait_for([&] { return inside == 2; });
       }));
     }
-    std::thread([] { static_cast<void>(left->run()); }).detach();
+    std::thread([] {
+      static_cast<void>(left->run());
+      ::_exit(4);
+    }).detach();
     std::thread([&] {
       wait_for([&] { return inside == 2; });
       if (how == 1) {
