@@ -395,8 +395,9 @@ final class ChannelCore {
   }
 
   /** Lack of descriptors or memory, or a peer that left: the listener is as good as before. */
-  private static boolean mayComeBack(OpAccept accept, Throwable error) {
+  private boolean mayComeBack(OpAccept accept, Throwable error) {
     return accept.endEarly == null
+        && !lane.hasFailed()
         && (error instanceof IOException && !(error instanceof ClosedChannelException)
             || error instanceof OutOfMemoryError);
   }

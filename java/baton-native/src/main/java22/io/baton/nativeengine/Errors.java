@@ -33,6 +33,7 @@ final class Errors {
   static final int ALREADY = 114;
   static final int CANCELLED = 125;
   static final int HANDLE_CLOSED = 10002;
+  static final int ENGINE_LOST = 10022;
 
   private static final int TEXT_MAX = 512;
 

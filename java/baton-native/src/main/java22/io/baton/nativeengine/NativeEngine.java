@@ -86,6 +86,9 @@ final class NativeEngine implements Engine {
   private boolean starved;
   private boolean warned;
 
+  // The library's engine lost what it works with: nothing can succeed any more.
+  private boolean lost;
+
   private final Object wakeLock = new Object();
   // Guarded by wakeLock: other threads wake, and the lane closes.
   private boolean open = true;
@@ -538,6 +541,9 @@ final class NativeEngine implements Engine {
     for (int i = 0; i < brought; i++) {
       deliver((long) i * Completion.SIZE);
     }
+    if (lost) {
+      throw new IOException(Errors.text(calls, Errors.ENGINE_LOST));
+    }
   }
 
   /** Operations wait for each other now, and pending reads of idle connections may never end. */
@@ -595,6 +601,9 @@ final class NativeEngine implements Engine {
     } else if (error == Errors.CANCELLED && request.cancelAsked
         || request.kind == Kind.WAIT_READY && error == 0) {
       finish(request).cancelled();
+    } else if (error == Errors.ENGINE_LOST) {
+      // Its transfer fails with the engine. An accept would be tried again for ever.
+      lost = true;
     } else if (error != 0) {
       fail(request, error);
     } else {

@@ -376,19 +376,57 @@ class FailingCallsTest extends EngineContract {
               MemorySegment.ofAddress((long) arguments[1]).reinterpret(Layouts.Batch.SIZE);
           if (batch.get(ValueLayout.JAVA_INT, Layouts.Batch.COUNT) == 0) {
             refuseNext(whyNot);
-            return calls
-                .real()
-                .exchange(
-                    (long) arguments[0],
-                    (long) arguments[1],
-                    (long) arguments[2],
-                    (int) arguments[3],
-                    (long) arguments[4]);
+            return realExchange(arguments);
           }
           batch.set(ValueLayout.JAVA_INT, Layouts.Batch.TAKEN, 0);
           batch.set(ValueLayout.JAVA_INT, Layouts.Batch.WHY_NOT, whyNot);
           return 0;
         });
+  }
+
+  private int realExchange(Object[] arguments) {
+    return calls
+        .real()
+        .exchange(
+            (long) arguments[0],
+            (long) arguments[1],
+            (long) arguments[2],
+            (int) arguments[3],
+            (long) arguments[4]);
+  }
+
+  /** The next completion says that the library's engine is lost. */
+  private void loseEngine() {
+    calls.replaceNext(
+        "exchange",
+        arguments -> {
+          int brought = realExchange(arguments);
+          if (brought <= 0) {
+            loseEngine();
+          } else {
+            MemorySegment.ofAddress((long) arguments[2])
+                .reinterpret(Layouts.Completion.SIZE)
+                .set(ValueLayout.JAVA_INT, Layouts.Completion.ERROR, Errors.ENGINE_LOST);
+          }
+          return brought;
+        });
+  }
+
+  @Test
+  void aLostEngineEndsItsChannelsAndRetriesNoAccept() throws Exception {
+    ConcurrentLinkedQueue<Throwable> reported = new ConcurrentLinkedQueue<>();
+    Demultiplexor broken = builder().exceptionHandler(reported::add).open();
+    Recorder accepting = new Recorder();
+    AsynchChannel listener = broken.listen(loopback(), accepting);
+    listener.accept();
+    onLane(listener, this::loseEngine);
+    try (Socket peer = plainClient(listener)) {
+      Patience.await(broken.terminated(), "the end");
+    }
+    accepting.nextFailed(What.ACCEPT, IOException.class);
+    assertEquals(CloseReason.ENGINE_FAILED, accepting.next(What.CLOSED).reason());
+    assertEquals(0, broken.getAcceptBackOffs());
+    assertTrue(reported.peek().getMessage().contains("taken away"));
   }
 
   @Test
@@ -437,7 +475,7 @@ class FailingCallsTest extends EngineContract {
     expected.forEach(
         (number, type) -> assertEquals(type, Errors.of(calls.real(), number).getClass()));
     // The library's own errors and all of the system's have a text.
-    for (int own = 10001; own <= 10021; own++) {
+    for (int own = 10001; own <= Errors.ENGINE_LOST; own++) {
       String text = Errors.text(calls.real(), own);
       assertTrue(text.length() > 5, () -> text);
     }
