@@ -62,6 +62,26 @@ bool at_end(Operation& operation) noexcept {
   return true;
 }
 
+// In place of a timeout, the system reports what a router or a firewall has answered last.
+bool is_loss(int error) noexcept {
+  switch (error) {
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ETIMEDOUT:
+    case ECONNREFUSED:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case ENONET:
+    case ENOPROTOOPT:
+    case EACCES:
+    case EPROTO:
+      return true;
+    default:  // EPIPE: the peer has ended the stream. ENOBUFS, ENOMEM: the connection is kept.
+      return false;
+  }
+}
+
 bool until_done(Operation& operation, std::size_t known) noexcept {
   if (delimiter_found(operation, known)) return complete(operation, 0);
   if (operation.bytes() < operation.buffer().size) return false;
@@ -154,12 +174,11 @@ void fail_file(Operation& operation, int error) noexcept {
 
 void fail(Operation& operation, int error) noexcept {
   operation.finish(error);
-  const bool lost = error == ECONNRESET || error == ECONNABORTED || error == ETIMEDOUT ||
-                    error == EHOSTUNREACH || error == ENETUNREACH;
   const bool of_stream = operation.kind() == OperationKind::read_stream ||
                          operation.kind() == OperationKind::write_stream;
   // The owner of a borrowed descriptor may use the number again, for another connection.
-  if (lost && of_stream && operation.handle()->owned()) operation.handle()->set_connection_lost();
+  if (is_loss(error) && of_stream && operation.handle()->owned())
+    operation.handle()->set_connection_lost();
 }
 
 bool is_ordered(const Operation& operation) noexcept {

@@ -343,6 +343,7 @@ inline bool EmulatedEngine::receive_fast(Record& record, OperationQueue& complet
   const ssize_t moved = system_.recv(record.fd, buffer.data, buffer.size, MSG_DONTWAIT);
   if (BATON_UNLIKELY(moved <= 0)) {
     if (moved == 0) {
+      hear_writers(record);
       static_cast<void>(advance(*front, 0));
     } else if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) {
       return false;  // the slow path tries these again and interprets the error
@@ -357,6 +358,11 @@ inline bool EmulatedEngine::receive_fast(Record& record, OperationQueue& complet
   return true;
 }
 
+// A write may have taken the report of a loss (fail() in transfer.hpp) and not have recorded it.
+void EmulatedEngine::hear_writers(Record& record) noexcept {
+  const os::LockGuard out{record.out.mutex, system_, concurrent_};
+}
+
 // A read that may continue (exactly, until). It stays watched, and in the queue, until it is
 // complete.
 bool EmulatedEngine::receive_whole(Record& record, Operation& front,
@@ -367,6 +373,7 @@ bool EmulatedEngine::receive_whole(Record& record, Operation& front,
   const std::size_t had = front.bytes();
   const ssize_t moved = system_.recv(record.fd, static_cast<std::byte*>(buffer.data) + had,
                                      buffer.size - had, MSG_DONTWAIT);
+  if (moved == 0) hear_writers(record);
   if (moved < 0) {
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return false;
     fail(front, errno);

@@ -125,7 +125,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   [[gnu::always_inline]] void take_received(Record& record, Operation& front,
                                             OperationQueue& completed) noexcept
       BATON_REQUIRES(record.in.mutex);
-
+  void hear_writers(Record& record) noexcept BATON_EXCLUDES(record.out.mutex);
   bool receive_datagrams(Record& record, OperationQueue& completed) noexcept
       BATON_REQUIRES(record.in.mutex);
 

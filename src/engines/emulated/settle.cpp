@@ -23,6 +23,12 @@ bool was_short(const Operation& operation) noexcept {
   return operation.kind() == OperationKind::read_stream && remaining_bytes(operation) > 0;
 }
 
+// A stream's read that found nothing more.
+bool has_ended(const Operation& operation) noexcept {
+  if (!was_short(operation)) return false;
+  return operation.failed() ? operation.error() == errc::end_of_stream : operation.bytes() == 0;
+}
+
 void finish(Operation& operation, std::error_code error) noexcept {
   if (error.category() == error_category()) {
     operation.finish(static_cast<errc>(error.value()));
@@ -208,6 +214,10 @@ Outcome EmulatedEngine::run_front(Record& record, Direction& direction,
     outcome = performer_.perform_merged(direction.queue, finished);
   } else {
     outcome = performer_.perform(front);
+    if (outcome == Outcome::done && has_ended(front)) {
+      hear_writers(record);
+      static_cast<void>(advance(front, 0));
+    }
     if (outcome == Outcome::done) finished.push_back(direction.queue.pop_front());
   }
   for (Operation* each = finished.front(); each != nullptr; each = OperationList::next(*each)) {

@@ -75,8 +75,11 @@ void set_sockets(os::System& system) {
                           [&] { return real().recv(fd, buffer, faults().shortened(size), flags); });
   };
   system.send = [](int fd, const void* buffer, size_t size, int flags) {
-    return unless_failing(Call::send,
-                          [&] { return real().send(fd, buffer, faults().shortened(size), flags); });
+    return unless_failing(Call::send, [&] {
+      const ssize_t moved = real().send(fd, buffer, faults().shortened(size), flags);
+      if (moved < 0) faults().send_has_failed();
+      return moved;
+    });
   };
   system.recvfrom = [](int fd, void* buffer, size_t size, int flags, sockaddr* from,
                        socklen_t* from_size) {
@@ -193,6 +196,7 @@ void Faults::clear() {
   refused_flags_ = 0;
   cold_ = false;
   before_try_ = nullptr;
+  after_failed_send_ = nullptr;
   open_gate();
 }
 

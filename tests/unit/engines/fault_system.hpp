@@ -3,6 +3,8 @@
 // begins with faults().clear().
 #pragma once
 
+#include <errno.h>
+
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -58,6 +60,9 @@ class Faults {
   /// write is made, whether the file system could make it without waiting or not.
   void before_try(std::function<void()> call) { before_try_ = std::move(call); }
 
+  /// The next send that the system fails calls it before it returns.
+  void after_failed_send(std::function<void()> call) { after_failed_send_ = std::move(call); }
+
   /// Blocking file calls (preadv2, pwritev2 without RWF_NOWAIT, fsync, connect) wait at the gate.
   void close_gate();
   /// Lets `count` of them through.
@@ -75,6 +80,12 @@ class Faults {
     const auto call = std::exchange(before_try_, nullptr);
     if (call) call();
     return call != nullptr;
+  }
+  void send_has_failed() {
+    const int error = errno;
+    const auto call = std::exchange(after_failed_send_, nullptr);
+    if (call) call();
+    errno = error;
   }
   int enter(Call call);  // 0, or the errno to answer
   std::size_t shortened(std::size_t size) const {
@@ -99,6 +110,7 @@ class Faults {
   std::atomic<int> refused_flags_{0};
   std::atomic<bool> cold_{false};
   std::function<void()> before_try_;
+  std::function<void()> after_failed_send_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,9 +1,11 @@
 // One thread waits, others start and cancel: no completion is lost or comes twice.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -231,6 +233,46 @@ TEST_P(Shared, handles_that_come_and_go) {
   for (std::thread& thread : threads) thread.join();
   stop();
   EXPECT_EQ(started, returned);
+}
+
+// The read finds nothing after the write has taken the report, and before it has recorded it.
+TEST_P(Shared, a_reset_that_a_write_just_takes_is_no_end_for_reads) {
+  for (const std::uint16_t how : {std::uint16_t{0}, std::uint16_t{Operation::exactly}}) {
+    Endpoint address;
+    const int listening = listener(address);
+    const int ours = client(address);
+    pollfd waiting{listening, POLLIN, 0};
+    ASSERT_EQ(::poll(&waiting, 1, -1), 1);
+    const int peer = ::accept(listening, nullptr, nullptr);
+    ASSERT_EQ(::fcntl(ours, F_SETFL, O_NONBLOCK), 0);
+    Handle* const handle = adopt(ours);
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    ASSERT_EQ(::setsockopt(peer, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
+    ::close(peer);
+    pollfd reset{ours, 0, 0};
+    ASSERT_EQ(::poll(&reset, 1, -1), 1);
+
+    Tracked read;
+    Tracked write;
+    set_read(read, handle, MutableBuffer{read.buffer}, how);
+    set_write(write, handle, ConstBuffer{"x", 1});
+    std::thread reader;
+    faults().after_failed_send([&] {
+      const std::uint64_t before = faults().count(Call::recv);
+      reader = std::thread{[&] { start(read); }};
+      while (faults().count(Call::recv) == before) std::this_thread::yield();
+      // Time for a read that does not wait for the write.
+      std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    });
+    start(write);
+    ASSERT_TRUE(reader.joinable());
+    reader.join();
+    until_back(write);
+    until_back(read);
+    EXPECT_EQ(write.error(), std::errc::connection_reset) << write.error().message();
+    EXPECT_EQ(read.error(), std::errc::connection_reset) << read.error().message();
+    ::close(listening);
+  }
 }
 
 }  // namespace

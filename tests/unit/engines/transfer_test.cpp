@@ -204,6 +204,40 @@ TEST(WithoutTransfer, a_delimiter_that_is_there) {
   EXPECT_TRUE(complete_without_transfer(operation));
 }
 
+// A lost connection has no end of stream. The system reports the loss once, perhaps to a write.
+TEST(Fail, makes_the_next_end_a_loss_if_the_connection_is_lost) {
+  char memory[4];
+  struct {
+    int error;
+    int answer;
+  } const rows[] = {{ECONNRESET, ECONNRESET},
+                    {ECONNABORTED, ECONNRESET},
+                    {ETIMEDOUT, ECONNRESET},
+                    {ECONNREFUSED, ECONNRESET},
+                    {EHOSTUNREACH, ECONNRESET},
+                    {ENETUNREACH, ECONNRESET},
+                    {EHOSTDOWN, ECONNRESET},
+                    {ENONET, ECONNRESET},
+                    {ENOPROTOOPT, ECONNRESET},
+                    {EACCES, ECONNRESET},
+                    {EPROTO, ECONNRESET},
+                    {EPIPE, 0},
+                    {ENOBUFS, 0},
+                    {ENOMEM, 0}};
+  for (const auto& row : rows) {
+    Handle handle;
+    Operation write;
+    write.prepare(OperationKind::write_stream, &handle);
+    fail(write, row.error);
+    EXPECT_EQ(write.error_value(), row.error);
+    Operation read;
+    read.prepare(OperationKind::read_stream, &handle);
+    read.set_buffer(MutableBuffer{memory});
+    EXPECT_TRUE(advance(read, 0));
+    EXPECT_EQ(read.error_value(), row.answer) << row.error;
+  }
+}
+
 // A device may take each write for a message (/dev/net/tun), and an eventfd does.
 TEST(Records, are_kept_by_all_but_byte_streams) {
   int bytes[2];
