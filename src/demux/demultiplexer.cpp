@@ -296,23 +296,23 @@ Interest Demultiplexer::ready_now(NativeHandle fd, Interest interest) noexcept {
   return with_trouble(now, interest) & interest;
 }
 
-void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
+bool Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
   Descriptor& descriptor = attached(index);
   if (edge_) {
     // The registration stays: an unwanted edge costs nothing, and the table remembers it.
     descriptor.state.fetch_and(without(armed(interest)), std::memory_order_acq_rel);
-    return;
+    return false;
   }
   // relaxed: as in watch.
   const std::uint8_t now = descriptor.state.load(std::memory_order_relaxed);
-  if ((now & once_bit) != 0 && (now & armed(interest)) == 0) return;  // silent
+  if ((now & once_bit) != 0 && (now & armed(interest)) == 0) return false;  // silent
   {
     const os::LockGuard lock(mutex_, system_, concurrent_);
     const std::uint8_t state = descriptor.state.load(std::memory_order_relaxed);
     const Interest rest = armed_of(state) - interest;
     // A one-shot report disarms the descriptor and leaves it registered.
     const bool left_over = (state & registered_bit) != 0 && !any(rest);
-    if ((state & armed(interest)) == 0 && !left_over) return;
+    if ((state & armed(interest)) == 0 && !left_over) return false;
     const auto once = static_cast<std::uint8_t>(state & once_bit);
     descriptor.state.store(
         static_cast<std::uint8_t>(once | (any(rest) ? armed(rest) | registered_bit : 0)),
@@ -323,14 +323,20 @@ void Demultiplexer::drop(std::uint32_t index, Interest interest) noexcept {
     static_cast<void>(any(rest) ? register_at(descriptor, rest, token, true)
                                 : strategy_->remove(descriptor.fd));
   }
-  // No set_changed(): an extra report is filtered out.
+  // No set_changed(), unless the owner may close the descriptor now: an extra report is filtered
+  // out.
+  return true;
 }
 
 // A watch of the other direction adds its bit without the lock. Either the exchange sees that bit
 // and the registration stands, or the watch finds nothing registered and arms again when the lock
 // is free.
 void Demultiplexer::let_go(std::uint32_t index, Interest interest) noexcept {
-  if (!edge_) return drop(index, interest);
+  if (!edge_) {
+    // The owner may close the descriptor now: see detach.
+    if (drop(index, interest)) set_changed();
+    return;
+  }
   Descriptor& descriptor = attached(index);
   const os::LockGuard lock(mutex_, system_, concurrent_);
   std::uint8_t before = descriptor.state.load(std::memory_order_relaxed);

@@ -104,10 +104,11 @@ class Demultiplexer {
   [[nodiscard]] bool is_watched(std::uint32_t index) const noexcept {
     return (descriptors_[index].state.load(std::memory_order_relaxed) & armed_bits) != 0;
   }
-  void drop(std::uint32_t index, Interest interest) noexcept;
+  /// True: the strategy was told.
+  bool drop(std::uint32_t index, Interest interest) noexcept;
   /// Like drop, and removes the registration when nothing is watched any more. The owner of a
-  /// borrowed descriptor may then close it and reuse its number. Only over an edge strategy does
-  /// this differ from drop.
+  /// borrowed descriptor may then close it and reuse its number. This differs from drop over an
+  /// edge strategy, and over a fixed set, of which a running wait ends.
   void let_go(std::uint32_t index, Interest interest) noexcept;
 
   /// Optional, before a system call that is repeated until EAGAIN (or before the first of them).

@@ -1,5 +1,10 @@
 // Streams, accept and connect, as a program with many connections uses them.
+#include <poll.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
 
 #include "echo.hpp"
 
@@ -42,6 +47,42 @@ TEST_P(Streams, EchoInFullDuplexIsRightToTheByte) {
   }
   destroy();
   EXPECT_EQ(clients, totals.right.load());
+}
+
+class ClosedStreams : public AceTest {};
+
+struct CancelledReader : ACE_Handler {
+  Count ended;
+  void handle_read_stream(const ACE_Asynch_Read_Stream::Result& result) override {
+    EXPECT_EQ(ECANCELED, static_cast<int>(result.error()));
+    ended.add();
+  }
+};
+
+/// poll and select keep a file open while they wait. No other event follows that would end the
+/// wait.
+TEST_F(ClosedStreams, ThePeerSeesTheEndAfterACancel) {
+  static_cast<void>(bridge());  // ACE's own has no such waits
+  run(2);
+  for (int round = 0; round < 20; ++round) {
+    SocketPair pair;
+    CancelledReader reader;
+    ACE_Message_Block block(8);
+    ACE_Asynch_Read_Stream read;
+    ASSERT_EQ(0, read.open(reader, pair.first, nullptr, ace()));
+    ASSERT_EQ(0, read.read(block, 8));
+    // The event loop begins to wait: it may do so later, and then there is nothing to see.
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    EXPECT_EQ(0, read.cancel());
+    ASSERT_TRUE(reader.ended.reaches(1));
+    ::close(std::exchange(pair.first, -1));
+    pollfd peer{.fd = pair.second, .events = POLLIN, .revents = 0};
+    const std::chrono::milliseconds longest = patience;
+    ASSERT_EQ(1, ::poll(&peer, 1, static_cast<int>(longest.count())));
+    char byte = 0;
+    EXPECT_EQ(0, ::read(pair.second, &byte, 1));
+  }
+  end();
 }
 
 INSTANTIATE_TEST_SUITE_P(Scales, Streams,

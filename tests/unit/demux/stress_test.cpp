@@ -1,6 +1,7 @@
 // One thread waits and three change its set, on every kind of strategy. Every byte must be
 // reported: a lost report leaves a thread without its byte, and the test hangs.
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <array>
 #include <chrono>
@@ -10,6 +11,7 @@
 #include "demux/demultiplexer.hpp"
 #include "fake_strategies.hpp"
 #include "support/descriptors.hpp"
+#include "support/patience.hpp"
 #include "support/sleeping_thread.hpp"
 
 namespace baton::test {
@@ -173,6 +175,41 @@ TEST_P(demux_stress, two_directions_at_once) {
   ASSERT_TRUE(demux.has_value()) << demux.error().reason;
   watch_two_directions(**demux, Ownership::owned);
   watch_two_directions(**demux, Ownership::borrowed);
+}
+
+// The owner of a borrowed descriptor closes it when nothing is watched. A wait that still has it
+// would keep it open.
+TEST_P(demux_stress, a_descriptor_let_go_is_closed_by_its_owner) {
+  add_fake_strategies();
+  demux::Options options;
+  options.wait = std::get<0>(GetParam());
+  options.interrupt = std::get<1>(GetParam());
+  options.one_thread_waits = true;
+  options.descriptors_max = 4;
+  auto demux = Demultiplexer::open(options);
+  ASSERT_TRUE(demux.has_value()) << demux.error().reason;
+  std::atomic<bool> stop{false};
+  WatchedThread waiter([&] {
+    std::array<Report, 8> reports;
+    bool interrupted = false;
+    while (!stop) (*demux)->wait(reports, Deadline::never(), interrupted);
+  });
+  for (int round = 0; round < 20 && !HasFailure(); ++round) {
+    SocketPair pair;
+    ASSERT_FALSE((*demux)->attach(0, pair.ours.get(), Ownership::borrowed));
+    std::error_code error;
+    EXPECT_NE((*demux)->watch(0, Interest::in, error), Watch::failed);
+    waiter.until_asleep([] { return true; });
+    (*demux)->let_go(0, Interest::in);
+    pair.ours.close();
+    pollfd peer{.fd = pair.peer.get(), .events = POLLIN, .revents = 0};
+    const auto longest = std::chrono::duration_cast<std::chrono::milliseconds>(patience());
+    EXPECT_EQ(::poll(&peer, 1, static_cast<int>(longest.count())), 1);
+    (*demux)->detach(0);
+  }
+  stop = true;
+  (*demux)->interrupt();
+  waiter.join();
 }
 
 }  // namespace
