@@ -372,6 +372,9 @@ class EndingsTest(unittest.TestCase):
                                            stderr=subprocess.PIPE)
                 self.addCleanup(process.kill)
                 port = int(process.stdout.readline().split()[1])
+                # Its threads have begun, with memory of their own to serve from.
+                for _ in range(20):
+                    self.assertTrue(self.is_echoed(port))
                 unlimited = resource.RLIM_INFINITY
                 resource.prlimit(process.pid, resource.RLIMIT_AS, (0, unlimited))
                 crowd = []

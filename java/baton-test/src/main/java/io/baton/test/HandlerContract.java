@@ -677,8 +677,10 @@ public abstract class HandlerContract extends EngineContract {
     Connection connection = connected(own, recorder);
     connection.channel().read(ByteBuffer.allocate(1));
     CompletableFuture<Void> stopped = own.stop(Duration.ofMillis(1));
-    recorder.next(What.STOPPING);
-    recorder.next(What.READ);
+    Completion first = recorder.nextAny();
+    // A lane that hears of the stop at its deadline or later closes at once.
+    assertEquals(
+        What.READ, first.what() == What.STOPPING ? recorder.nextAny().what() : first.what());
     assertEquals(CloseReason.STOPPED, recorder.next(What.CLOSED).reason());
     Patience.await(stopped, "the end");
     connection.peer().close();
