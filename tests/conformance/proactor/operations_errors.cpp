@@ -28,6 +28,15 @@ class Errors : public Operations {
   static bool broken(const Probe& probe) {
     return probe.error() == std::errc::connection_reset || probe.error() == std::errc::broken_pipe;
   }
+  /// A write takes the report of a reset.
+  void write_until_reset(Handle* handle) {
+    Probe* write = nullptr;
+    do {
+      write = &writing(handle, memory("x"));
+      finish(*write);
+    } while (!write->failed());
+    EXPECT_EQ(write->error(), std::errc::connection_reset) << write->error().message();
+  }
 };
 BATON_CONFORMANCE_SUITE(Errors);
 
@@ -61,12 +70,7 @@ TEST_P(Errors, a_reset_that_a_write_has_got_is_no_end_for_reads) {
     Handle* const handle = adopt(pair.ours);
     send_all(pair.peer.get(), "part");
     reset(pair.peer);
-    Probe* write = nullptr;
-    do {
-      write = &writing(handle, memory("x"));
-      finish(*write);
-    } while (!write->failed());
-    EXPECT_EQ(write->error(), std::errc::connection_reset) << write->error().message();
+    write_until_reset(handle);
     // What came before is there still.
     std::string& into = memory(4);
     Probe& part = reading(handle, into);
@@ -86,12 +90,7 @@ TEST_P(Errors, a_reset_does_not_stay_with_a_borrowed_number) {
   Pair pair = tcp_pair();
   Handle* const handle = borrow(pair.ours);
   reset(pair.peer);
-  Probe* write = nullptr;
-  do {
-    write = &writing(handle, memory("x"));
-    finish(*write);
-  } while (!write->failed());
-  EXPECT_EQ(write->error(), std::errc::connection_reset) << write->error().message();
+  write_until_reset(handle);
   Pair next = tcp_pair();
   ASSERT_EQ(::dup2(next.ours.get(), pair.ours.get()), pair.ours.get());
   next.ours.reset();

@@ -100,7 +100,18 @@ class Stress {
   std::atomic<bool> stop_{false};
 };
 
-class demux_stress : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+class demux_stress : public testing::TestWithParam<std::tuple<const char*, const char*>> {
+ protected:
+  static auto opened(std::uint32_t descriptors) {
+    add_fake_strategies();
+    demux::Options options;
+    options.wait = std::get<0>(GetParam());
+    options.interrupt = std::get<1>(GetParam());
+    options.one_thread_waits = true;
+    options.descriptors_max = descriptors;
+    return Demultiplexer::open(options);
+  }
+};
 INSTANTIATE_TEST_SUITE_P(, demux_stress,
                          testing::Combine(testing::Values("epoll", "poll", "select", "rt_signals",
                                                           "fake_edge", "fake_one_shot"),
@@ -114,13 +125,7 @@ TEST_P(demux_stress, every_byte_is_reported) {
   constexpr std::uint32_t threads = 3;
   constexpr int lives = 60;
   constexpr int bytes = 10;
-  add_fake_strategies();
-  demux::Options options;
-  options.wait = std::get<0>(GetParam());
-  options.interrupt = std::get<1>(GetParam());
-  options.one_thread_waits = true;
-  options.descriptors_max = threads;
-  auto demux = Demultiplexer::open(options);
+  auto demux = opened(threads);
   ASSERT_TRUE(demux.has_value()) << demux.error().reason;
 
   Stress stress(**demux, threads);
@@ -165,13 +170,7 @@ void watch_two_directions(Demultiplexer& demux, Ownership ownership) {
 }
 
 TEST_P(demux_stress, two_directions_at_once) {
-  add_fake_strategies();
-  demux::Options options;
-  options.wait = std::get<0>(GetParam());
-  options.interrupt = std::get<1>(GetParam());
-  options.one_thread_waits = true;
-  options.descriptors_max = 4;
-  auto demux = Demultiplexer::open(options);
+  auto demux = opened(4);
   ASSERT_TRUE(demux.has_value()) << demux.error().reason;
   watch_two_directions(**demux, Ownership::owned);
   watch_two_directions(**demux, Ownership::borrowed);
@@ -180,13 +179,7 @@ TEST_P(demux_stress, two_directions_at_once) {
 // The owner of a borrowed descriptor closes it when nothing is watched. A wait that still has it
 // would keep it open.
 TEST_P(demux_stress, a_descriptor_let_go_is_closed_by_its_owner) {
-  add_fake_strategies();
-  demux::Options options;
-  options.wait = std::get<0>(GetParam());
-  options.interrupt = std::get<1>(GetParam());
-  options.one_thread_waits = true;
-  options.descriptors_max = 4;
-  auto demux = Demultiplexer::open(options);
+  auto demux = opened(4);
   ASSERT_TRUE(demux.has_value()) << demux.error().reason;
   std::atomic<bool> stop{false};
   WatchedThread waiter([&] {
