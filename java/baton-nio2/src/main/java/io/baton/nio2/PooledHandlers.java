@@ -97,7 +97,6 @@ final class PooledHandlers implements Handlers {
     LaneThread lane = Thread.currentThread() instanceof LaneThread one ? one : null;
     if (lane != null) {
       lane.inExecutorSince = System.nanoTime();
-      lane.isInExecutor = true;
     }
     try {
       for (int left = lane != null ? TRIES : 1; !hasThread(completed, left); left--) {
@@ -107,7 +106,7 @@ final class PooledHandlers implements Handlers {
     } finally {
       completed.dispatcher = null;
       if (lane != null) {
-        lane.isInExecutor = false;
+        lane.inExecutorSince = LaneThread.NOT_IN_EXECUTOR;
       }
     }
     if (completed instanceof Accept<?> accept) {
@@ -208,10 +207,10 @@ final class PooledHandlers implements Handlers {
   }
 
   private static final class LaneThread extends Thread {
-    volatile boolean isInExecutor;
+    static final long NOT_IN_EXECUTOR = 0;
 
-    /** By the nanoseconds of the system. Written before the mark. */
-    long inExecutorSince;
+    /** By the nanoseconds of the system. */
+    volatile long inExecutorSince = NOT_IN_EXECUTOR;
 
     LaneThread(Runnable lane) {
       super(lane, "baton-nio2-lane");
@@ -220,8 +219,9 @@ final class PooledHandlers implements Handlers {
 
     /** Not for a moment only, for a lock, nor because the processors are busy. */
     boolean waitsInExecutor() {
-      return isInExecutor
-          && System.nanoTime() - inExecutorSince > MOMENT
+      long since = inExecutorSince;
+      return since != NOT_IN_EXECUTOR
+          && System.nanoTime() - since > MOMENT
           && getState() != State.RUNNABLE;
     }
   }
