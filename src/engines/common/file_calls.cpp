@@ -40,14 +40,8 @@
 #include "baton/limits.hpp"
 #include "engines/common/look.hpp"
 #include "engines/common/pauses.hpp"
+#include "engines/common/rw_flags.hpp"
 #include "engines/common/transfer.hpp"
-
-#ifndef RWF_NOSIGNAL
-#define RWF_NOSIGNAL 0x00000100
-#endif
-#ifndef RWF_NOWAIT
-#define RWF_NOWAIT 0x00000008
-#endif
 
 namespace baton::engines {
 namespace {

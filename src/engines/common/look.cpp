@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -14,9 +13,7 @@
 #include <new>
 #include <string_view>
 
-#ifndef RWF_NOSIGNAL
-#define RWF_NOSIGNAL 0x00000100
-#endif
+#include "engines/common/rw_flags.hpp"
 
 namespace baton::engines {
 namespace {

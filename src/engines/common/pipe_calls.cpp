@@ -24,13 +24,7 @@
 
 #include "engines/common/file_calls.hpp"
 #include "engines/common/look.hpp"
-
-#ifndef RWF_NOWAIT
-#define RWF_NOWAIT 0x00000008
-#endif
-#ifndef RWF_NOSIGNAL
-#define RWF_NOSIGNAL 0x00000100
-#endif
+#include "engines/common/rw_flags.hpp"
 
 namespace baton::engines {
 namespace {

@@ -15,10 +15,7 @@
 #include "base/uninitialized.hpp"
 #include "baton/limits.hpp"
 #include "engines/common/look.hpp"
-
-#ifndef RWF_NOWAIT
-#define RWF_NOWAIT 0x00000008
-#endif
+#include "engines/common/rw_flags.hpp"
 
 namespace baton::engines::linux_aio {
 namespace {
