@@ -20,10 +20,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-bool pairwise() {
-  if (selection().pairwise) return true;
-  const char* matrix = std::getenv("BATON_TEST_MATRIX");
-  return matrix != nullptr && std::string_view{matrix} == "pairwise";
+std::string matrix() {
+  if (selection().pairwise) return "pairwise";
+  const char* chosen = std::getenv("BATON_TEST_MATRIX");
+  return chosen != nullptr ? chosen : "full";
 }
 
 std::vector<Combination> all() {
@@ -72,37 +72,40 @@ std::vector<Combination> selected(std::vector<Combination> list) {
   return list;
 }
 
-// The pairs of choices in a combination. Each pair has to be in some combination.
-std::vector<std::string> pairs_of(const Combination& one) {
+// What a combination is visited for. Each such part has to be in some combination.
+std::vector<std::string> parts_of(const Combination& one, bool in_pairs) {
   const std::string mode = to_string(one.mode);
-  std::vector<std::string> pairs{one.engine + "/" + one.profile + "/" + mode,
+  std::vector<std::string> parts{one.engine + "/" + one.profile + "/" + mode,
                                  one.engine + "/" + one.notify};
   if (one.wait == "-") {
-    pairs.push_back(one.engine + "/" + one.interrupt);
+    parts.push_back(one.engine + "/" + one.interrupt);
+  } else if (in_pairs) {
+    parts.push_back(one.wait + "/" + one.interrupt);
+    parts.push_back(one.wait + "/" + mode);
   } else {
-    pairs.push_back(one.wait + "/" + one.interrupt);
-    pairs.push_back(one.wait + "/" + mode);
+    parts.push_back(one.wait == "epoll" ? one.wait + "/" + mode : one.wait);
+    parts.push_back(one.interrupt);
   }
-  return pairs;
+  return parts;
 }
 
-// Few combinations that contain every pair: the next one is always the one with most new pairs.
-std::vector<Combination> reduced(const std::vector<Combination>& list) {
+// Few combinations that contain every part: the next one is always the one with most new parts.
+std::vector<Combination> reduced(const std::vector<Combination>& list, bool in_pairs) {
   std::vector<Combination> kept;
   std::set<std::string> seen;
   for (;;) {
     const Combination* best = nullptr;
     std::ptrdiff_t most = 0;
     for (const Combination& one : list) {
-      const auto pairs = pairs_of(one);
-      const auto fresh = std::count_if(pairs.begin(), pairs.end(),
-                                       [&](const auto& pair) { return !seen.contains(pair); });
+      const auto parts = parts_of(one, in_pairs);
+      const auto fresh = std::count_if(parts.begin(), parts.end(),
+                                       [&](const auto& part) { return !seen.contains(part); });
       if (fresh <= most) continue;
       most = fresh;
       best = &one;
     }
     if (best == nullptr) return kept;
-    for (const std::string& pair : pairs_of(*best)) seen.insert(pair);
+    for (const std::string& part : parts_of(*best, in_pairs)) seen.insert(part);
     kept.push_back(*best);
   }
 }
@@ -169,8 +172,11 @@ bool with_troubles() { return std::getenv("BATON_TEST_CHAOS") != nullptr; }
 
 // Once for all suites: under the sanitizers it would take most of a test's time.
 const std::vector<Combination>& combinations() {
-  static const std::vector<Combination> list =
-      pairwise() ? reduced(selected(all())) : selected(all());
+  static const std::vector<Combination> list = [] {
+    std::vector<Combination> every = selected(all());
+    const bool in_pairs = matrix() == "pairwise";
+    return in_pairs || matrix() == "single" ? reduced(every, in_pairs) : every;
+  }();
   return list;
 }
 

@@ -3,8 +3,9 @@
 // engine or strategy is included without an edit here.
 //
 // BATON_TEST_MATRIX=full (default): every combination. pairwise: each engine x mode once, and every
-// pair of two other choices at least once. scripts/test uses pairwise, and its nightly run uses
-// full.
+// pair of two other choices at least once. single: each engine x mode (emulated with epoll) and
+// every other choice at least once. scripts/test uses pairwise, with sanitizers single, and its
+// nightly run uses full.
 #pragma once
 
 #include <gtest/gtest.h>
