@@ -1,4 +1,6 @@
 // Completions: waiting for them, ending a wait, and the state of one.
+#include <utility>
+
 #include "capi/proactor.hpp"
 #include "capi/structs.hpp"
 #include "capi/submission.hpp"
@@ -21,17 +23,22 @@ namespace {
 /// Whether driving may allocate, as it may not in a signal handler.
 enum class Memory : bool { leave_alone, may_change };
 
+/// Drives the proactor until there is a completion, nothing is left, or a wake came.
 int bring(Instance& self, baton_completion* out, int max, Deadline deadline,
           Memory memory) noexcept {
   if (out == nullptr || max <= 0) return -EINVAL;
-  Collector collector{reinterpret_cast<std::byte*>(out), self.completion_size, max,
-                      memory == Memory::may_change};
+  Collector collector{out, max, memory == Memory::may_change};
+  Collector* const outer = std::exchange(baton::capi::collecting, &collector);
   int error = 0;
   try {
-    baton::capi::drive(self, collector, deadline);
+    // Completions of the library's own operations do not end the wait.
+    while (collector.count == 0 && !collector.woken) {
+      if (self.proactor.handle_events(deadline, static_cast<std::size_t>(max)) == 0) break;
+    }
   } catch (...) {
     error = baton::capi::code_of_exception();
   }
+  baton::capi::collecting = outer;
   if (collector.count > 0 || collector.woken) return collector.count;
   if (error != 0) return -error;
   return self.proactor.stopped() ? -BATON_STOPPED : 0;

@@ -30,29 +30,13 @@ void* block_of(const Slot& slot) noexcept {
   return slot.operation.buffer().data;
 }
 
-void store_peer(const Slot& slot) noexcept {
-  if (slot.endpoint_out == nullptr) return;
+[[gnu::noinline]] void store_peer(const Slot& slot) noexcept {
   copy(slot.operation.failed() ? Endpoint{} : slot.endpoint, *slot.endpoint_out);
 }
 
-static_assert(sizeof(baton_completion) == 48);
-void collect(Collector& collector, const baton_completion& completion) noexcept {
-  BATON_ASSERT(collector.count < collector.max);
-  std::byte* out = collector.out + static_cast<std::size_t>(collector.count) * collector.stride;
-  if (BATON_LIKELY(collector.stride == sizeof(completion))) {
-    std::memcpy(out, &completion, sizeof(completion));
-  } else {
-    // A program built with an earlier header has no room for later fields; in one built with a
-    // later header, fields that this library does not know are zero.
-    const std::size_t known = std::min(collector.stride, sizeof(completion));
-    std::memcpy(out, &completion, known);
-    std::memset(out + known, 0, collector.stride - known);
-  }
-  ++collector.count;
-}
-
 /// Makes the connection of an accept a handle, where memory may be allocated for it.
-void adopt_accepted(Instance& self, const Handle& listener, baton_completion& completion) noexcept {
+[[gnu::noinline]] void adopt_accepted(Instance& self, const Handle& listener,
+                                      baton_completion& completion) noexcept {
   const int error =
       adopt_or_close(self, static_cast<int>(completion.result), HandleKind::stream_socket,
                      Home{Home::by_policy}, completion.handle);
@@ -65,24 +49,43 @@ void adopt_accepted(Instance& self, const Handle& listener, baton_completion& co
   completion.error = error;
 }
 
-baton_completion completion_of(Instance& self, const Slot& slot, bool may_allocate) noexcept {
+/// Writes the completion where the caller finds it.
+[[gnu::always_inline]] inline void complete(Instance& self, const Slot& slot, bool may_allocate,
+                                            baton_completion& out) noexcept {
   const Operation& operation = slot.operation;
-  baton_completion completion{};
-  completion.tag = slot.tag.load(std::memory_order_relaxed);
-  completion.result = result_of(operation);
-  completion.activation = slot.activation.load(std::memory_order_relaxed);
-  completion.error = code_of(operation.error_value());
-  completion.kind = static_cast<std::uint16_t>(static_cast<int>(operation.kind()) + 1);
-  completion.data = block_of(slot);
-  if (completion.data != nullptr) slot.pool->bring(completion.data);
-  if (slot.adopts && completion.error == 0 && may_allocate) {
-    adopt_accepted(self, *operation.handle(), completion);
+  out = {.tag = slot.tag.load(std::memory_order_relaxed),
+         .result = result_of(operation),
+         .activation = slot.activation.load(std::memory_order_relaxed),
+         .error = code_of(operation.error_value()),
+         .kind = static_cast<std::uint16_t>(static_cast<int>(operation.kind()) + 1),
+         .reserved = 0,
+         .data = block_of(slot),
+         .handle = 0};
+  if (BATON_UNLIKELY(out.data != nullptr)) slot.pool->bring(out.data);
+  if (BATON_UNLIKELY(slot.endpoint_out != nullptr)) store_peer(slot);
+  if (BATON_UNLIKELY(slot.adopts) && out.error == 0 && may_allocate) {
+    adopt_accepted(self, *operation.handle(), out);
   }
-  return completion;
+}
+
+static_assert(sizeof(baton_completion) == 48);
+/// For a program that has the struct of another version. One built with an earlier header has no
+/// room for later fields; in one built with a later header, fields that this library does not know
+/// are zero.
+[[gnu::noinline]] void complete_other(Instance& self, const Slot& slot,
+                                      const Collector& to) noexcept {
+  baton_completion completion;
+  complete(self, slot, to.may_allocate, completion);
+  const std::size_t size = self.completion_size;
+  std::byte* const out =
+      reinterpret_cast<std::byte*>(to.out) + static_cast<std::size_t>(to.count) * size;
+  const std::size_t known = std::min(size, sizeof(completion));
+  std::memcpy(out, &completion, known);
+  std::memset(out + known, 0, size - known);
 }
 
 /// Drops its result.
-void drop(Instance& self, const Slot& slot) noexcept {
+[[gnu::noinline]] void drop(Instance& self, const Slot& slot) noexcept {
   const Operation& operation = slot.operation;
   if (operation.kind() == OperationKind::accept && !operation.failed()) {
     self.system.close(operation.accepted());
@@ -92,10 +95,6 @@ void drop(Instance& self, const Slot& slot) noexcept {
 
 }  // namespace
 
-Inside::Inside() noexcept { inside_depth = inside_depth + 1; }
-Inside::~Inside() { inside_depth = inside_depth - 1; }
-bool Inside::now() noexcept { return inside_depth != 0; }
-
 void deliver(Operation& operation) {
   auto& self = *static_cast<Instance*>(operation.context());
   // An operation is the first member of its slot.
@@ -103,9 +102,14 @@ void deliver(Operation& operation) {
   Slot& slot = *reinterpret_cast<Slot*>(&operation);
   BATON_ASSERT(SlotTable::number_of(slot.activation.load(std::memory_order_relaxed)) ==
                operation.activation());
-  if (collecting != nullptr) {
-    store_peer(slot);
-    collect(*collecting, completion_of(self, slot, collecting->may_allocate));
+  if (Collector* const to = collecting) {
+    BATON_ASSERT(to->count < to->max);
+    if (BATON_LIKELY(self.completion_size == sizeof(baton_completion))) {
+      complete(self, slot, to->may_allocate, to->out[to->count]);
+    } else {
+      complete_other(self, slot, *to);
+    }
+    ++to->count;
   } else {
     drop(self, slot);
   }
@@ -118,20 +122,6 @@ void woken(Operation& operation) {
   if (collecting != nullptr) collecting->woken = true;
   // Last: from here on the operation may be posted again.
   self.wake_asked.store(false, std::memory_order_release);
-}
-
-void drive(Instance& self, Collector& collector, Deadline deadline) {
-  struct Collecting {
-    Collector* const outer = collecting;
-    ~Collecting() { collecting = outer; }
-  } const restore;
-  collecting = &collector;
-  // Completions of the library's own operations do not end the wait.
-  const auto room = static_cast<std::size_t>(collector.max);
-  BATON_ASSERT(collector.max > 0);
-  while (collector.count == 0 && !collector.woken) {
-    if (self.proactor.handle_events(deadline, room) == 0) break;
-  }
 }
 
 }  // namespace baton::capi

@@ -26,27 +26,45 @@ class HandleNames {
   /// A new name, or 0 when there is no memory for the table.
   [[nodiscard]] baton_handle add(Handle& handle) noexcept;
   /// The handle, which cannot be closed until unpin(); null when the name is not in use.
-  [[nodiscard]] Handle* pin(baton_handle name) const noexcept;
-  void unpin(baton_handle name) const noexcept;
+  [[nodiscard]] Handle* pin(baton_handle name) const noexcept {
+    Record* const record = find(name);
+    return record != nullptr && record->add(pinned, name) ? record->handle : nullptr;
+  }
+  void unpin(baton_handle name) const noexcept { find(name)->unpin(); }
   /// Refuses further pins and waits for those there are; null when the name is not in use.
   [[nodiscard]] Handle* begin_close(baton_handle name) noexcept;
   /// All names are gone: after fork. A thread of the parent may have been in add().
   void reset() noexcept;
 
  private:
-  struct Record {
-    std::atomic<std::uint64_t> word{closing};
-    Handle* handle = nullptr;  // written before the word that makes it visible
-  };
+  friend class PinnedHandle;
+
   static constexpr std::uint32_t index_end = 1U << 20;
+  static constexpr std::uint64_t pinned = 1;
   static constexpr std::uint64_t closing = 1U << 31;
   static constexpr std::uint64_t users = closing - 1;
 
+  struct Record {
+    std::atomic<std::uint64_t> word{closing};
+    Handle* handle = nullptr;  // written before the word that makes it visible
+
+    /// Adds to the word; false when the name is not in use. REQUIRES: find() found it by the name.
+    [[nodiscard]] bool add(std::uint64_t what, baton_handle name) noexcept {
+      std::uint64_t seen = word.load(std::memory_order_relaxed);
+      do {
+        // The same generation, and no closing bit, which no index has.
+        if ((seen ^ name) >= closing) return false;
+        // acquire: pairs with the release in HandleNames::add().
+      } while (!word.compare_exchange_weak(seen, seen + what, std::memory_order_acquire,
+                                           std::memory_order_relaxed));
+      return true;
+    }
+    // release: begin_close sees what was done under the pin.
+    void unpin() noexcept { word.fetch_sub(pinned, std::memory_order_release); }
+  };
+
   [[nodiscard]] Record* find(baton_handle name) const noexcept {
     return records_.find(static_cast<std::uint32_t>(name) - 1);
-  }
-  static std::uint64_t generation(std::uint64_t word_or_name) noexcept {
-    return word_or_name >> 32;
   }
 
   const os::System& system_;
@@ -57,19 +75,21 @@ class HandleNames {
 /// A pin for a scope.
 class PinnedHandle {
  public:
-  PinnedHandle(const HandleNames& names, baton_handle name) noexcept
-      : names_(names), name_(name), handle_(names.pin(name)) {}
+  PinnedHandle(const HandleNames& names, baton_handle name) noexcept : record_(names.find(name)) {
+    if (record_ != nullptr && !record_->add(HandleNames::pinned, name)) record_ = nullptr;
+  }
   ~PinnedHandle() {
-    if (handle_ != nullptr) names_.unpin(name_);
+    if (record_ != nullptr) record_->unpin();
   }
   PinnedHandle(const PinnedHandle&) = delete;
   PinnedHandle& operator=(const PinnedHandle&) = delete;
-  [[nodiscard]] Handle* get() const noexcept { return handle_; }
+  /// Null when the name is not in use.
+  [[nodiscard]] Handle* get() const noexcept {
+    return record_ != nullptr ? record_->handle : nullptr;
+  }
 
  private:
-  const HandleNames& names_;
-  const baton_handle name_;
-  Handle* const handle_;
+  HandleNames::Record* record_;
 };
 
 }  // namespace baton::capi

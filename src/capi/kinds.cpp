@@ -31,31 +31,32 @@ static_assert(BATON_WRITABLE == number(Operation::writable));
 static_assert(BATON_APPEND == number(Operation::append));
 
 using enum OperationKind;
-constexpr Use none = Use::none;
-constexpr Use maybe = Use::optional;
+using enum HandleUse;
+constexpr Use no = Use::none;
 constexpr Use must = Use::required;
+constexpr std::int64_t any = KindFacts::any;
 constexpr std::uint16_t list = BATON_VECTORED;
 constexpr std::uint16_t whole = BATON_VECTORED | BATON_EXACTLY;
 constexpr std::uint16_t stream = whole | BATON_UNTIL | BATON_POOLED;
 constexpr std::uint16_t ready = BATON_READABLE | BATON_WRITABLE;
 
 // clang-format off
-//  kind            handle buffer offset address       deadline flags                 one of
+//  kind            handle  buffer offset address       flags                 one of deadline from
 constexpr std::array<KindFacts, operation_kinds> table{{
-    {read_stream,    must, must, false, Address::none,    maybe, stream,               0},
-    {write_stream,   must, must, false, Address::none,    maybe, whole,                0},
-    {read_file,      must, must, true,  Address::none,    maybe, whole | BATON_APPEND, 0},
-    {write_file,     must, must, true,  Address::none,    maybe, whole | BATON_APPEND, 0},
-    {read_datagram,  must, must, false, Address::stored,  maybe, list,                 0},
-    {write_datagram, must, must, false, Address::perhaps, maybe, list,                 0},
-    {accept,         must, none, false, Address::stored,  maybe, BATON_ADOPT,          0},
-    {connect,        must, none, false, Address::given,   maybe, 0,                    0},
-    {sync_file,      must, none, false, Address::none,    maybe, BATON_DATA_ONLY,      0},
-    {wait_ready,     must, none, false, Address::none,    maybe, ready,                ready},
-    {shutdown,       must, none, false, Address::none,    maybe, 0,                    0},
-    {close,          must, none, false, Address::none,    maybe, 0,                    0},
-    {timer,          none, none, false, Address::none,    must,  0,                    0},
-    {user,           none, none, false, Address::none,    none,  0,                    0},
+    {read_stream,    pinned, must, false, Address::none,    stream,               0,     0},
+    {write_stream,   pinned, must, false, Address::none,    whole,                0,     0},
+    {read_file,      pinned, must, true,  Address::none,    whole | BATON_APPEND, 0,     0},
+    {write_file,     pinned, must, true,  Address::none,    whole | BATON_APPEND, 0,     0},
+    {read_datagram,  pinned, must, false, Address::stored,  list,                 0,     0},
+    {write_datagram, pinned, must, false, Address::perhaps, list,                 0,     0},
+    {accept,         pinned, no,   false, Address::stored,  BATON_ADOPT,          0,     0},
+    {connect,        pinned, no,   false, Address::given,   0,                    0,     0},
+    {sync_file,      pinned, no,   false, Address::none,    BATON_DATA_ONLY,      0,     0},
+    {wait_ready,     pinned, no,   false, Address::none,    ready,                ready, 0},
+    {shutdown,       pinned, no,   false, Address::none,    0,                    0,     0},
+    {close,          closed, no,   false, Address::none,    0,                    0,     0},
+    {timer,          none,   no,   false, Address::none,    0,                    0,     1},
+    {user,           none,   no,   false, Address::none,    0,                    0,     any},
 }};
 // clang-format on
 constexpr bool is_in_order() {
@@ -71,10 +72,6 @@ bool fits(Address use, const baton_endpoint* endpoint) noexcept {
   return use != Address::perhaps || endpoint == nullptr || is_address(endpoint);
 }
 
-bool fits(Use use, std::int64_t deadline_ns) noexcept {
-  return use == Use::none || deadline_ns >= (use == Use::required ? 1 : 0);
-}
-
 bool is_good_until(const baton_operation& from) noexcept {
   return (from.flags & BATON_VECTORED) == 0 && from.delimiter != nullptr &&
          from.offset <= from.length;
@@ -88,19 +85,17 @@ bool is_good_buffer(const baton_operation& from) noexcept {
 
 }  // namespace
 
-const KindFacts* facts_of(std::uint16_t kind) noexcept {
-  if (kind < BATON_READ_STREAM || kind > BATON_POST) return nullptr;
-  return &table[static_cast<std::size_t>(kind - BATON_READ_STREAM)];
-}
-
-int check(const KindFacts& facts, const baton_operation& from) noexcept {
-  if ((from.flags & ~facts.flags) != 0) return EINVAL;
-  if (facts.one_of != 0 && (from.flags & facts.one_of) == 0) return EINVAL;
-  if ((from.flags & BATON_UNTIL) != 0 && !is_good_until(from)) return EINVAL;
-  if (facts.buffer != Use::none && !is_good_buffer(from)) return EINVAL;
-  if (!fits(facts.address, from.endpoint) || !fits(facts.deadline, from.deadline_ns)) return EINVAL;
-  if (facts.kind == user && from.notify > BATON_NOTIFY_NONE) return EINVAL;
-  return 0;
+const KindFacts* check(const baton_operation& from) noexcept {
+  const auto index = static_cast<std::size_t>(from.kind) - BATON_READ_STREAM;
+  if (index >= operation_kinds) return nullptr;
+  const KindFacts& facts = table.begin()[index];
+  if ((from.flags & ~facts.flags) != 0) return nullptr;
+  if (facts.one_of != 0 && (from.flags & facts.one_of) == 0) return nullptr;
+  if ((from.flags & BATON_UNTIL) != 0 && !is_good_until(from)) return nullptr;
+  if (facts.buffer != Use::none && !is_good_buffer(from)) return nullptr;
+  if (!fits(facts.address, from.endpoint) || from.deadline_ns < facts.deadline_min) return nullptr;
+  if (facts.kind == user && from.notify > BATON_NOTIFY_NONE) return nullptr;
+  return &facts;
 }
 
 }  // namespace baton::capi

@@ -3,14 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "baton.h"
 #include "baton/operation.hpp"
 
 namespace baton::capi {
 
-/// The use that a kind makes of a field of baton_operation.
-enum class Use : std::uint8_t { none, optional, required };
+/// The use that a kind makes of the buffer.
+enum class Use : std::uint8_t { none, required };
+
+/// The use that a kind makes of the handle: a start pins it, a close takes its name away.
+enum class HandleUse : std::uint8_t { none, pinned, closed };
 
 /// The use that a kind makes of the address.
 enum class Address : std::uint8_t {
@@ -22,20 +26,20 @@ enum class Address : std::uint8_t {
 
 struct KindFacts {
   OperationKind kind;
-  Use handle;
+  HandleUse handle;
   Use buffer;  ///< data and length; or, with BATON_POOLED, a pool
   bool at_offset;
   Address address;
-  Use deadline;
-  std::uint16_t flags;   ///< that it knows
-  std::uint16_t one_of;  ///< flags of which one must be set; 0: none must
+  std::uint16_t flags;        ///< that it knows
+  std::uint16_t one_of;       ///< flags of which one must be set; 0: none must
+  std::int64_t deadline_min;  ///< `any`: does not look at it
+
+  static constexpr std::int64_t any = std::numeric_limits<std::int64_t>::min();
+  [[nodiscard]] constexpr bool has_deadline() const noexcept { return deadline_min != any; }
 };
 
-/// Null for a number that is not a kind.
-const KindFacts* facts_of(std::uint16_t kind) noexcept;
-
-/// 0, or the reason why this cannot be an operation. The proactor checks whether the handle allows
-/// it.
-int check(const KindFacts& facts, const baton_operation& from) noexcept;
+/// The facts of its kind; null when this cannot be an operation. The proactor checks whether the
+/// handle allows it.
+const KindFacts* check(const baton_operation& from) noexcept;
 
 }  // namespace baton::capi

@@ -14,6 +14,7 @@
 #include "baton/proactor.hpp"
 #include "capi/handles.hpp"
 #include "capi/slots.hpp"
+#include "capi/thread.hpp"
 #include "os/system.hpp"
 
 namespace baton::capi {
@@ -65,23 +66,11 @@ int adopt_or_close(Instance& self, int descriptor, HandleKind kind, Home home,
 
 /// The destination of completions of the wait that this thread is in.
 struct Collector {
-  std::byte* out;
-  std::size_t stride;
+  baton_completion* out;  // of the version of the program
   int max;
   bool may_allocate;  // not in baton_poll
   int count = 0;
   bool woken = false;
-};
-
-/// The calling thread is inside a function that may hold a lock: baton_poll, in a signal handler
-/// that interrupted it, gives up.
-class Inside {
- public:
-  Inside() noexcept;
-  ~Inside();
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-  [[nodiscard]] static bool now() noexcept;
 };
 
 /// This thread is not attached any more, if it was.
@@ -91,8 +80,5 @@ void detach(const Instance& instance) noexcept;
 void deliver(Operation& operation);
 /// The completion function of baton_wake's.
 void woken(Operation& operation);
-
-/// Drives the proactor until the collector is full, nothing is left, or a wake came.
-void drive(Instance& instance, Collector& collector, Deadline deadline);
 
 }  // namespace baton::capi

@@ -5,9 +5,7 @@
 
 namespace baton::capi {
 
-void SlotTable::withdraw(Slot& slot) noexcept {
-  // seq_cst, both: see the head of slots.hpp.
-  slot.activation.store(0, std::memory_order_seq_cst);
+void SlotTable::wait_for_readers(const Slot& slot) noexcept {
   while (slot.readers.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
 }
 

@@ -62,7 +62,7 @@ class SlotTable {
   explicit SlotTable(std::uint32_t count) : count_(count), slots_(new Slot[count]) { reset(); }
 
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
-  [[nodiscard]] Slot& operator[](std::uint32_t index) const noexcept { return slots_[index]; }
+  [[nodiscard]] Slot& operator[](std::uint32_t index) const noexcept { return slots_.get()[index]; }
 
   /// All slots free. In a forked child also those whose operation a thread of the parent was
   /// handling, which stays pending there. REQUIRES: the proactor was opened anew; no other thread.
@@ -86,11 +86,12 @@ class SlotTable {
     for (;;) {
       const auto index = static_cast<std::uint32_t>(head);
       if (index == end_of_list) return nullptr;
-      const std::uint32_t next = slots_[index].next.load(std::memory_order_relaxed);
+      Slot& slot = slots_.get()[index];
+      const std::uint32_t next = slot.next.load(std::memory_order_relaxed);
       if (head_.compare_exchange_weak(head, head_of((head >> 32) + 1, next),
                                       std::memory_order_acquire, std::memory_order_acquire)) {
-        withdraw(slots_[index]);
-        return &slots_[index];
+        withdraw(slot);
+        return &slot;
       }
     }
   }
@@ -115,7 +116,7 @@ class SlotTable {
   /// The slot that an activation names, now or earlier; null for an invalid one.
   [[nodiscard]] Slot* find(baton_activation activation) const noexcept {
     const auto index = static_cast<std::uint32_t>(activation) - 1;
-    return index < count_ ? &slots_[index] : nullptr;
+    return index < count_ ? &slots_.get()[index] : nullptr;
   }
   [[nodiscard]] static std::uint32_t number_of(baton_activation activation) noexcept {
     return static_cast<std::uint32_t>(activation >> 32);
@@ -126,7 +127,12 @@ class SlotTable {
   static constexpr std::uint64_t head_of(std::uint64_t changes, std::uint32_t index) noexcept {
     return changes << 32 | index;
   }
-  static void withdraw(Slot& slot) noexcept;
+  static void withdraw(Slot& slot) noexcept {
+    // seq_cst, both: see the head of this file.
+    slot.activation.store(0, std::memory_order_seq_cst);
+    if (BATON_UNLIKELY(slot.readers.load(std::memory_order_seq_cst) != 0)) wait_for_readers(slot);
+  }
+  static void wait_for_readers(const Slot& slot) noexcept;
 
   const std::uint32_t count_;
   const std::unique_ptr<Slot[]> slots_;

@@ -179,8 +179,8 @@ int baton_connect(baton_proactor* proactor, const char* endpoint, std::uint64_t 
   operation.tag = tag;
   operation.deadline_ns = deadline_ns;
   operation.endpoint = &there;
-  const int error = baton::capi::start(*self, operation, activation);
-  if (error != 0) {
+  int error = 0;
+  if (baton::capi::start_all(*self, &operation, 1, activation, error) == 0) {
     baton_handle_close(proactor, *out);
     *out = 0;
   }

@@ -41,8 +41,7 @@ void fill(Slot& slot, const KindFacts& facts, const baton_operation& from,
   slot.adopts = (from.flags & BATON_ADOPT) != 0;
   operation.prepare(facts.kind, handle,
                     static_cast<std::uint16_t>(from.flags & ~std::uint16_t{BATON_ADOPT}));
-  operation.set_deadline(facts.deadline != Use::none ? deadline_of(from.deadline_ns)
-                                                     : Deadline::never());
+  operation.set_deadline(facts.has_deadline() ? deadline_of(from.deadline_ns) : Deadline::never());
   if (operation.has(Operation::pooled)) {
     slot.enter_pool(*static_cast<baton_pool*>(from.data));
     operation.set_pool(&slot.pool->blocks);
@@ -85,45 +84,51 @@ int start_in_slot(Instance& self, Slot& slot, const KindFacts& facts, const bato
   return 0;
 }
 
-/// What `from` names. Null: `error` says why.
-Handle* hold(Instance& self, const KindFacts& facts, const baton_operation& from,
-             int& error) noexcept {
+/// The handle of an operation that has none pinned.
+int hold(Instance& self, HandleUse use, baton_handle name, Handle*& handle) noexcept {
+  if (use == HandleUse::none) return 0;
+  if (use == HandleUse::pinned) return BATON_HANDLE_CLOSED;  // it could not be pinned
   // The only reason to refuse the close of an open handle. It is checked first: while the close is
   // being refused, the handle must not look closed to others, not even for a moment.
-  const bool closes = facts.kind == OperationKind::close;
-  if (closes && self.is_inherited()) {
-    error = BATON_AFTER_FORK;
-    return nullptr;
-  }
-  Handle* const handle =
-      closes ? self.handles.begin_close(from.handle) : self.handles.pin(from.handle);
-  if (handle == nullptr) error = BATON_HANDLE_CLOSED;
-  return handle;
+  if (self.is_inherited()) return BATON_AFTER_FORK;
+  handle = self.handles.begin_close(name);
+  return handle != nullptr ? 0 : BATON_HANDLE_CLOSED;
 }
 
-}  // namespace
-
+/// Starts one request in a slot. 0, or the error: then no completion comes.
 int start(Instance& self, const baton_operation& from, baton_activation* activation) noexcept {
-  const KindFacts* const facts = facts_of(from.kind);
-  if (facts == nullptr) return EINVAL;
-  if (const int error = check(*facts, from)) return error;
+  const KindFacts* const facts = check(from);
+  if (facts == nullptr || from.size != sizeof(from)) return EINVAL;
   // Their results are in fields that earlier headers did not have.
   constexpr std::uint16_t later = BATON_POOLED | BATON_ADOPT;
   if ((from.flags & later) != 0 && self.completion_size < sizeof(baton_completion)) return EINVAL;
   Slot* const slot = self.slots.take();
   if (slot == nullptr) return EAGAIN;
+  const PinnedHandle pinned{self.handles, facts->handle == HandleUse::pinned ? from.handle : 0};
+  Handle* handle = pinned.get();
   int error = 0;
-  Handle* const handle = facts->handle != Use::none ? hold(self, *facts, from, error) : nullptr;
+  if (BATON_UNLIKELY(handle == nullptr)) error = hold(self, facts->handle, from.handle, handle);
   if (BATON_LIKELY(error == 0)) {
     error = start_in_slot(self, *slot, *facts, from, handle, activation);
-    const bool closes = facts->kind == OperationKind::close;
-    BATON_ASSERT(error == 0 || !closes);
-    if (handle != nullptr && !closes) self.handles.unpin(from.handle);
+    BATON_ASSERT(error == 0 || facts->handle != HandleUse::closed);
   }
   if (BATON_UNLIKELY(error != 0)) self.slots.give(*slot);
   return error;
 }
 
+/// The same with the struct of a later version.
+[[gnu::noinline]] int start_later(Instance& self, const std::byte* from, std::size_t size,
+                                  baton_activation* activation) noexcept {
+  baton_operation operation;
+  int error = copy_in(from, size, operation);
+  if (error == 0 && operation.size != size) error = EINVAL;
+  if (error != 0) return error;
+  operation.size = sizeof(operation);
+  start_all(self, &operation, 1, activation, error);
+  return error;
+}
+
+}  // namespace
 }  // namespace baton::capi
 
 int baton::capi::start_all(Instance& self, const baton_operation* operations, int count,
@@ -131,15 +136,13 @@ int baton::capi::start_all(Instance& self, const baton_operation* operations, in
   why_not = count < 0 || (operations == nullptr && count > 0) ? EINVAL : 0;
   int taken = 0;
   // All elements of an array have the size that the first one names.
-  const std::size_t stride = why_not == 0 && count > 0 ? operations->size : 0;
+  const std::size_t size = why_not == 0 && count > 0 ? operations->size : 0;
   const auto* bytes = reinterpret_cast<const std::byte*>(operations);
-  while (why_not == 0 && taken < count) {
-    baton_operation operation;
-    why_not = copy_in(bytes + static_cast<std::size_t>(taken) * stride, stride, operation);
-    if (why_not == 0 && operation.size != stride) why_not = EINVAL;
-    if (why_not == 0) {
-      why_not = start(self, operation, activations != nullptr ? activations + taken : nullptr);
-    }
+  for (; why_not == 0 && taken < count; bytes += size) {
+    baton_activation* const activation = activations != nullptr ? activations + taken : nullptr;
+    why_not = BATON_LIKELY(size == sizeof(baton_operation))
+                  ? start(self, operations[taken], activation)
+                  : start_later(self, bytes, size, activation);
     if (why_not == 0) ++taken;
   }
   return taken;

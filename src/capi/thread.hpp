@@ -19,6 +19,17 @@ BATON_OF_THREAD Attached* attached;
 BATON_OF_THREAD volatile int inside_depth;
 #undef BATON_OF_THREAD
 
+/// The calling thread is inside a function that may hold a lock: baton_poll, in a signal handler
+/// that interrupted it, gives up.
+class Inside {
+ public:
+  Inside() noexcept { inside_depth = inside_depth + 1; }
+  ~Inside() { inside_depth = inside_depth - 1; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+  [[nodiscard]] static bool now() noexcept { return inside_depth != 0; }
+};
+
 /// From now on the end of the thread calls detach_all(). Functions of atexit() may run after that.
 /// False: there is no memory.
 [[nodiscard]] bool detach_at_thread_end() noexcept;

@@ -117,6 +117,7 @@ static void structs_of_other_versions(void) {
     baton_completion known;
     uint64_t later;
   } done[2];
+  baton_operation same[2];
   baton_config config = BATON_CONFIG_INIT;
   baton_proactor* proactor = NULL;
   int why = 0;
@@ -144,6 +145,11 @@ static void structs_of_other_versions(void) {
   CHECK_EQUAL(why, EINVAL);
   two[0].known.size = 8;
   CHECK_EQUAL(baton_start(proactor, &two[0].known, 1, NULL, &why), 0);
+  CHECK_EQUAL(why, EINVAL);
+  same[0] = two[1].known;
+  same[1] = two[1].known;
+  same[1].size = sizeof two[0];
+  CHECK_EQUAL(baton_start(proactor, same, 2, NULL, &why), 1);
   CHECK_EQUAL(why, EINVAL);
   baton_close(proactor);
 }
