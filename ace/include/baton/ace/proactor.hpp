@@ -64,8 +64,9 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
 
   /// Wakes every thread in handle_events, waits until they are gone, cancels what is pending and
   /// dispatches it in this thread: each operation completes once, with ECANCELED. Posted results
-  /// that no thread has taken are deleted, as ACE does. From then on every call returns -1 with
-  /// ESHUTDOWN. Inside a handler it only wakes the threads, and the destructor does the rest. In
+  /// that no thread has taken are deleted, as ACE does. From then on starts, posts, cancels and
+  /// handle_events return -1 with ESHUTDOWN (1: the cancel of a connect, of which nothing is
+  /// pending). Inside a handler it only wakes the threads, and the destructor does the rest. In
   /// the child of a fork nothing is dispatched, and no result is deleted. When libACE closes its
   /// singleton at the end of the program, nothing is dispatched or freed, and no thread returns
   /// from handle_events. 0, always.
@@ -80,7 +81,9 @@ class BATON_EXPORT Proactor : public ACE_POSIX_Proactor {
 
   /// Starts a transfer: 0, or -1 and errno (EAGAIN over operations_max, EBADF, EISDIR, EMFILE for a
   /// number of 65,536 or more, ENOMEM, ESHUTDOWN), and then the caller keeps the result. Every
-  /// other error is a completion. A null result asks whether there is room.
+  /// other error is a completion, and so is each that is met only when a start that waits is made:
+  /// for a thread in handle_events (lazy), or for an earlier file of the number to go. A null
+  /// result asks whether there is room.
   int start_aio(ACE_POSIX_Asynch_Result* result, Opcode opcode) override;
   /// Queues a result; one thread dispatches it and deletes it. On failure (-1; EINVAL for null,
   /// ENOMEM, ESHUTDOWN) the caller keeps the result. ACE's header says otherwise, but ACE's code
