@@ -2,6 +2,7 @@ package io.baton.spi;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.ClosedChannelException;
 import java.nio.channels.Pipe;
 
 /**
@@ -10,24 +11,49 @@ import java.nio.channels.Pipe;
  * be of any language, so a pipe is asked for them.
  */
 final class BrokenPipe {
-  private static final String MESSAGE = ask();
+  private static final String IN_ENGLISH = "Broken pipe";
+  private static volatile String message; // null until the system has told it
 
   private BrokenPipe() {}
 
   static boolean isMessageOf(Throwable error) {
-    return MESSAGE.equals(error.getMessage());
+    learn();
+    String told = message;
+    return (told == null ? IN_ENGLISH : told).equals(error.getMessage());
   }
 
-  private static String ask() {
+  /**
+   * Asks the system, once it has a descriptor for that; best before a write fails for the first
+   * time.
+   */
+  static void learn() {
+    if (message != null) {
+      return;
+    }
+    boolean interrupted = Thread.interrupted(); // would close the pipe
     try {
       Pipe pipe = Pipe.open();
-      pipe.source().close();
       try (Pipe.SinkChannel sink = pipe.sink()) {
-        sink.write(ByteBuffer.allocate(1));
+        pipe.source().close();
+        message = messageOfWrite(sink);
       }
-    } catch (IOException e) {
-      return String.valueOf(e.getMessage());
+    } catch (IOException | OutOfMemoryError e) {
+      // No descriptor, or no memory: asked again when an endpoint is made or a write fails.
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
     }
-    return "Broken pipe";
+  }
+
+  private static String messageOfWrite(Pipe.SinkChannel sink) throws IOException {
+    try {
+      sink.write(ByteBuffer.allocate(1));
+      return null;
+    } catch (ClosedChannelException e) {
+      throw e; // this thread was interrupted meanwhile
+    } catch (IOException e) {
+      return e.getMessage();
+    }
   }
 }

@@ -50,6 +50,7 @@ public class ChannelEndpoint implements Endpoint {
               + ", and must be a SocketChannel, ServerSocketChannel or DatagramChannel");
     }
     bytes = kind == Kind.LISTENER ? null : (ByteChannel) channel;
+    BrokenPipe.learn();
     channel.configureBlocking(false);
   }
 

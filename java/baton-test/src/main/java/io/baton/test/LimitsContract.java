@@ -12,6 +12,8 @@ import io.baton.AsynchHandler;
 import io.baton.Demultiplexor;
 import io.baton.DemultiplexorBuilder;
 import io.baton.OpAccept;
+import io.baton.OpConnect;
+import io.baton.OpRead;
 import io.baton.OpTimeout;
 import io.baton.OpWrite;
 import io.baton.StoppedException;
@@ -130,6 +132,58 @@ public abstract class LimitsContract extends EngineContract {
       }
       child.tell("end");
       assertTrue(child.process().waitFor(60, TimeUnit.SECONDS));
+    }
+  }
+
+  // -- the first broken pipe of a process (rule 4) -----------------------------------------------
+
+  /** A handler that is interrupted writes to a peer that has closed, and reads what it had sent. */
+  static final class FirstBrokenPipe {
+    private FirstBrokenPipe() {}
+
+    public static void main(String[] arguments) throws Exception {
+      CompletableFuture<String> told = new CompletableFuture<>();
+      AsynchHandler handler =
+          new AsynchHandler() {
+            @Override
+            public void onConnectCompleted(OpConnect opConnect) {}
+
+            @Override
+            public void onWriteCompleted(OpWrite opWrite) {
+              if (opWrite.getError() == null) {
+                Thread.currentThread().interrupt();
+                opWrite.getAsynchChannel().write(ByteBuffer.allocate(1));
+              } else {
+                opWrite.getAsynchChannel().read(ByteBuffer.allocate(10));
+              }
+            }
+
+            @Override
+            public void onReadCompleted(OpRead opRead) {
+              if (opRead.getError() == null && opRead.getBytesCompleted() > 0) {
+                opRead.getAsynchChannel().read(ByteBuffer.allocate(10));
+              } else {
+                told.complete(opRead.getBytesCompleted() + " " + opRead.getError());
+              }
+            }
+          };
+      try (Demultiplexor demultiplexor =
+              Demultiplexor.builder().threads(1).fromEnvironment().open();
+          ServerSocket server = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
+        AsynchChannel channel = demultiplexor.connect(server.getLocalSocketAddress(), handler);
+        try (Socket peer = server.accept()) {
+          peer.getOutputStream().write(new byte[4]);
+        }
+        channel.write(ByteBuffer.allocate(1));
+        System.out.println("end " + told.get());
+      }
+    }
+  }
+
+  @Test
+  void anInterruptDoesNotTurnAnEndIntoALoss() throws Exception {
+    try (ChildJvm child = child(FirstBrokenPipe.class).start()) {
+      assertEquals("end 0 null", child.line("end"));
     }
   }
 
