@@ -234,6 +234,7 @@ class BATON_EXPORT Reactor {
   /// not overlap; those for different signals may, and so may a call of a handler that was removed
   /// meanwhile and one of the next handler of the signal. The signal is blocked in the calling
   /// thread; it must be in all others, too (SignalSet::block). After an error it is as before.
+  /// One that is sent to a single thread (raise, pthread_kill) may never arrive: use kill.
   /// EINVAL: no such signal, or SIGKILL or SIGSTOP; EEXIST; errc::no_free_handles; ENOMEM; the
   /// system's errors.
   std::error_code add_signal(int number, EventHandler& handler) noexcept;

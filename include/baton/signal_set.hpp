@@ -8,6 +8,9 @@
 // where it is not, with its default action. Threads inherit the mask of the thread that starts
 // them, so call block() in main, before any other thread exists. Baton's own threads block all
 // signals but SIGTTIN and SIGTTOU, which they inherit.
+//
+// A signal that is sent to one thread (raise, pthread_kill) may never arrive: only that thread
+// could read it. Send it to the process, by kill(getpid(), number).
 #pragma once
 
 #include <cstddef>
