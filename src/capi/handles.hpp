@@ -25,12 +25,6 @@ class HandleNames {
 
   /// A new name, or 0 when there is no memory for the table.
   [[nodiscard]] baton_handle add(Handle& handle) noexcept;
-  /// The handle, which cannot be closed until unpin(); null when the name is not in use.
-  [[nodiscard]] Handle* pin(baton_handle name) const noexcept {
-    Record* const record = find(name);
-    return record != nullptr && record->add(pinned, name) ? record->handle : nullptr;
-  }
-  void unpin(baton_handle name) const noexcept { find(name)->unpin(); }
   /// Refuses further pins and waits for those there are; null when the name is not in use.
   [[nodiscard]] Handle* begin_close(baton_handle name) noexcept;
   /// All names are gone: after fork. A thread of the parent may have been in add().

@@ -32,8 +32,6 @@ static_assert(BATON_APPEND == number(Operation::append));
 
 using enum OperationKind;
 using enum HandleUse;
-constexpr Use no = Use::none;
-constexpr Use must = Use::required;
 constexpr std::int64_t any = KindFacts::any;
 constexpr std::uint16_t list = BATON_VECTORED;
 constexpr std::uint16_t whole = BATON_VECTORED | BATON_EXACTLY;
@@ -41,22 +39,22 @@ constexpr std::uint16_t stream = whole | BATON_UNTIL | BATON_POOLED;
 constexpr std::uint16_t ready = BATON_READABLE | BATON_WRITABLE;
 
 // clang-format off
-//  kind            handle  buffer offset address       flags                 one of deadline from
+//  kind            handle  buffer  offset address       flags                 one of deadline from
 constexpr std::array<KindFacts, operation_kinds> table{{
-    {read_stream,    pinned, must, false, Address::none,    stream,               0,     0},
-    {write_stream,   pinned, must, false, Address::none,    whole,                0,     0},
-    {read_file,      pinned, must, true,  Address::none,    whole | BATON_APPEND, 0,     0},
-    {write_file,     pinned, must, true,  Address::none,    whole | BATON_APPEND, 0,     0},
-    {read_datagram,  pinned, must, false, Address::stored,  list,                 0,     0},
-    {write_datagram, pinned, must, false, Address::perhaps, list,                 0,     0},
-    {accept,         pinned, no,   false, Address::stored,  BATON_ADOPT,          0,     0},
-    {connect,        pinned, no,   false, Address::given,   0,                    0,     0},
-    {sync_file,      pinned, no,   false, Address::none,    BATON_DATA_ONLY,      0,     0},
-    {wait_ready,     pinned, no,   false, Address::none,    ready,                ready, 0},
-    {shutdown,       pinned, no,   false, Address::none,    0,                    0,     0},
-    {close,          closed, no,   false, Address::none,    0,                    0,     0},
-    {timer,          none,   no,   false, Address::none,    0,                    0,     1},
-    {user,           none,   no,   false, Address::none,    0,                    0,     any},
+    {read_stream,    pinned, true,   false, Address::none,    stream,               0,     0},
+    {write_stream,   pinned, true,   false, Address::none,    whole,                0,     0},
+    {read_file,      pinned, true,   true,  Address::none,    whole | BATON_APPEND, 0,     0},
+    {write_file,     pinned, true,   true,  Address::none,    whole | BATON_APPEND, 0,     0},
+    {read_datagram,  pinned, true,   false, Address::stored,  list,                 0,     0},
+    {write_datagram, pinned, true,   false, Address::perhaps, list,                 0,     0},
+    {accept,         pinned, false,  false, Address::stored,  BATON_ADOPT,          0,     0},
+    {connect,        pinned, false,  false, Address::given,   0,                    0,     0},
+    {sync_file,      pinned, false,  false, Address::none,    BATON_DATA_ONLY,      0,     0},
+    {wait_ready,     pinned, false,  false, Address::none,    ready,                ready, 0},
+    {shutdown,       pinned, false,  false, Address::none,    0,                    0,     0},
+    {close,          closed, false,  false, Address::none,    0,                    0,     0},
+    {timer,          none,   false,  false, Address::none,    0,                    0,     1},
+    {user,           none,   false,  false, Address::none,    0,                    0,     any},
 }};
 // clang-format on
 constexpr bool is_in_order() {
@@ -88,11 +86,11 @@ bool is_good_buffer(const baton_operation& from) noexcept {
 const KindFacts* check(const baton_operation& from) noexcept {
   const auto index = static_cast<std::size_t>(from.kind) - BATON_READ_STREAM;
   if (index >= operation_kinds) return nullptr;
-  const KindFacts& facts = table.begin()[index];
+  const KindFacts& facts = table.data()[index];  // checked above, so no second time
   if ((from.flags & ~facts.flags) != 0) return nullptr;
   if (facts.one_of != 0 && (from.flags & facts.one_of) == 0) return nullptr;
   if ((from.flags & BATON_UNTIL) != 0 && !is_good_until(from)) return nullptr;
-  if (facts.buffer != Use::none && !is_good_buffer(from)) return nullptr;
+  if (facts.has_buffer && !is_good_buffer(from)) return nullptr;
   if (!fits(facts.address, from.endpoint) || from.deadline_ns < facts.deadline_min) return nullptr;
   if (facts.kind == user && from.notify > BATON_NOTIFY_NONE) return nullptr;
   return &facts;

@@ -10,9 +10,6 @@
 
 namespace baton::capi {
 
-/// The use that a kind makes of the buffer.
-enum class Use : std::uint8_t { none, required };
-
 /// The use that a kind makes of the handle: a start pins it, a close takes its name away.
 enum class HandleUse : std::uint8_t { none, pinned, closed };
 
@@ -27,7 +24,7 @@ enum class Address : std::uint8_t {
 struct KindFacts {
   OperationKind kind;
   HandleUse handle;
-  Use buffer;  ///< data and length; or, with BATON_POOLED, a pool
+  bool has_buffer;  ///< data and length; or, with BATON_POOLED, a pool
   bool at_offset;
   Address address;
   std::uint16_t flags;        ///< that it knows

@@ -62,6 +62,7 @@ class SlotTable {
   explicit SlotTable(std::uint32_t count) : count_(count), slots_(new Slot[count]) { reset(); }
 
   [[nodiscard]] std::uint32_t count() const noexcept { return count_; }
+  /// REQUIRES: index < count(). The array is never null, so nothing is checked.
   [[nodiscard]] Slot& operator[](std::uint32_t index) const noexcept { return slots_.get()[index]; }
 
   /// All slots free. In a forked child also those whose operation a thread of the parent was
@@ -86,7 +87,7 @@ class SlotTable {
     for (;;) {
       const auto index = static_cast<std::uint32_t>(head);
       if (index == end_of_list) return nullptr;
-      Slot& slot = slots_.get()[index];
+      Slot& slot = (*this)[index];
       const std::uint32_t next = slot.next.load(std::memory_order_relaxed);
       if (head_.compare_exchange_weak(head, head_of((head >> 32) + 1, next),
                                       std::memory_order_acquire, std::memory_order_acquire)) {
@@ -116,7 +117,7 @@ class SlotTable {
   /// The slot that an activation names, now or earlier; null for an invalid one.
   [[nodiscard]] Slot* find(baton_activation activation) const noexcept {
     const auto index = static_cast<std::uint32_t>(activation) - 1;
-    return index < count_ ? &slots_.get()[index] : nullptr;
+    return index < count_ ? &(*this)[index] : nullptr;
   }
   [[nodiscard]] static std::uint32_t number_of(baton_activation activation) noexcept {
     return static_cast<std::uint32_t>(activation >> 32);

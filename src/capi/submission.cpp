@@ -45,7 +45,7 @@ void fill(Slot& slot, const KindFacts& facts, const baton_operation& from,
   if (operation.has(Operation::pooled)) {
     slot.enter_pool(*static_cast<baton_pool*>(from.data));
     operation.set_pool(&slot.pool->blocks);
-  } else if (facts.buffer != Use::none) {
+  } else if (facts.has_buffer) {
     operation.set_buffer(MutableBuffer{from.data, from.length});
   }
   if (facts.at_offset) operation.set_offset(from.offset);
@@ -116,7 +116,8 @@ int start(Instance& self, const baton_operation& from, baton_activation* activat
   return error;
 }
 
-/// The same with the struct of a later version.
+/// The same with the struct of a later version. By start_all, so that start() has one call and is
+/// inlined there.
 [[gnu::noinline]] int start_later(Instance& self, const std::byte* from, std::size_t size,
                                   baton_activation* activation) noexcept {
   baton_operation operation;
