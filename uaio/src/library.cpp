@@ -69,10 +69,9 @@ Restart restart_of_handlers() noexcept {
   return others ? Restart::none : Restart::all;
 }
 
-/// By number: libc's function is a cancellation point.
 void write_error(const char* line, int length, std::size_t room) noexcept {
   const std::size_t size = std::min(room - 1, static_cast<std::size_t>(std::max(length, 0)));
-  static_cast<void>(::syscall(SYS_write, STDERR_FILENO, line, size));
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line, size);
 }
 
 bool has_handlers() noexcept { return restart_of_handlers() != Restart::all; }

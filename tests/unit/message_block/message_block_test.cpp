@@ -113,7 +113,7 @@ TEST(message_block, a_pool_of_too_large_blocks_is_refused) {
 
 // Each write used to visit all blocks that are free behind it: this took minutes.
 TEST(message_block, with_much_room_is_written_in_many_small_parts) {
-  constexpr std::size_t count = 400'000;
+  constexpr std::size_t count = 1'000'000;
   MessagePool pool({.block_size = 1, .blocks = count});
   {
     MessageBlock message = pool.take(count).value();
