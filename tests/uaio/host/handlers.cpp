@@ -352,8 +352,8 @@ HOST_CASE(handler_of_the_timer_creates_no_thread, "callbacks") {
     CHECK(host::finish(read) == 1);
   }
 }
-// With depth=1 the read is at the engine, and the appends wait for the handler. An engine has blocks
-// of records, one for each file that it meets; those of the appends do not fit in the first.
+// With depth=1 the read is at the engine, and the appends wait for the handler. An engine has a
+// block of records for the files that it meets, and needs a second one for those of the appends.
 HOST_CASE(handler_of_the_timer_starts_what_waits, "signals") {
   constexpr std::size_t size = 64U << 20;
   Pipe pipe;
