@@ -81,7 +81,7 @@ TEST_P(ScopeRules, scopes_that_depend_on_each_other_are_cancelled) {
 TEST_P(ScopeRules, a_chain_of_any_length_is_cancelled) {
   complete([](Proactor& proactor) -> Task<void> {
     std::vector<std::unique_ptr<Scope> > chain;
-    for (int i = 0; i < 20'000; ++i) {
+    for (int i = 0; i < 200'000; ++i) {
       ScopeOptions options;
       options.strand = false;
       if (!chain.empty()) options.token = chain.back()->token();
