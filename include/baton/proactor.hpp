@@ -168,8 +168,8 @@ class BATON_EXPORT Proactor {
   /// completions in this thread (starts inside them fail as stopped). Afterwards nothing is
   /// pending, the proactor stays stopped, and its I/O objects are closed. REQUIRES: no thread is
   /// inside run(), run_one(), poll() or handle_events(), this one included; no other thread that is
-  /// still alive has driven a pinned processor by run_one(), poll() or handle_events(), because
-  /// such a thread keeps the processor. Does nothing in a forked child.
+  /// still alive keeps a pinned processor, as it does after run_one(), poll() or handle_events(),
+  /// and after an exception. Does nothing in a forked child.
   void finish() noexcept;
 
   // -- foreign loops ------------------------------------------------------------------------------

@@ -190,7 +190,18 @@ bool Proactor::Core::close_mailboxes() noexcept {
 
 void Proactor::Core::refuse_to_end_driven(const char* sentence) const noexcept {
   // An attached thread leads its lane between its calls, too.
-  if (!finishing_.load() && !crew_.has_attached() && is_driven()) detail::misused(sentence);
+  if (finishing_.load() || crew_.has_attached()) return;
+  if (is_driven()) detail::misused(sentence);
+  const bool kept = std::any_of(loops_.begin(), loops_.end(), [](const auto& loop) {
+    return loop->kept() && !loop->was_left_by_this_thread();
+  });
+  if (kept) {
+    detail::misused(
+        "a proactor was ended while another thread keeps a lane of it, whose engine is bound to "
+        "that thread (profile=pinned): call run() there once more, after stop(), or let that "
+        "thread "
+        "end before");
+  }
 }
 
 void Proactor::Core::finish() noexcept {

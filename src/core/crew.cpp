@@ -304,7 +304,8 @@ void Crew::give(CrewMember& member) noexcept {
 
 // Takes lanes that need a thread, unless a thread is about to come for them.
 void Crew::take(CrewMember& member) {
-  if (standby_.load(std::memory_order_seq_cst) > 0 || stopped(member)) return;
+  if (stopped(member)) return;
+  if (standby_.load(std::memory_order_seq_cst) > 0) return leave_what_it_left();
   for (const auto& loop : loops_) {
     if (!loop->needs_leader()) continue;
     const Deadline now = ledger_.now();
@@ -324,6 +325,17 @@ void Crew::take(CrewMember& member) {
       member.look_again = std::min(member.look_again, end);
     }
   }
+}
+
+// This thread is back, but does not take all lanes that it had left. They wait for it no more.
+void Crew::leave_what_it_left() noexcept {
+  bool some = false;
+  for (const auto& loop : loops_) {
+    if (!loop->needs_leader() || !loop->was_left_by_this_thread() || loop->pinned()) continue;
+    loop->wait_anew();
+    some = true;
+  }
+  if (some) look_round();
 }
 
 // False: this thread cannot wait for it together with its own lane.

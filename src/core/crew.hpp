@@ -121,6 +121,7 @@ class Crew {
   void regroup(CrewMember& member);
   void give(CrewMember& member) noexcept;
   void take(CrewMember& member);
+  void leave_what_it_left() noexcept;
   bool take_besides(CrewMember& member, LaneLoop& loop);
   void wait(CrewMember& member, Deadline deadline) noexcept;
   void sleep(CrewMember& member, Deadline until) noexcept;

@@ -207,6 +207,7 @@ Program::Connection& Program::connection_of(std::uint16_t port) {
 
 bool Program::open_pair() {
   if (open_ends_.size() + 2 > ends_max) return false;
+  const Inside opens{opening_};
   const os::System& system = proactor_->system();
   const bool is_socket = world_->random.below(3) != 0;
   int fds[2];
@@ -241,6 +242,7 @@ bool Program::open_pair() {
 
 void Program::open_something() {
   if (quiet_) return;
+  const Inside opens{opening_};
   sim::Random& random = world_->random;
   switch (random.below(5)) {
     case 0: {

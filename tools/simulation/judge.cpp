@@ -27,10 +27,7 @@ void Program::completed(Operation& operation) {
   Program& self = *slot.program;
   if (!slot.pending) self.wrong(slot, "a completion without a start");
   if (operation.activation() != slot.activation) self.wrong(slot, "a completion of another start");
-  struct Inside {
-    std::uint32_t& count;
-    ~Inside() { --count; }
-  } const inside{++self.in_handler_};
+  const Inside handler{self.in_handler_};
   self.world_->note(
       sim::Event::complete, slot.number,
       operation.failed() ? -operation.error_value() : static_cast<std::int64_t>(operation.bytes()));

@@ -150,13 +150,14 @@ void Program::judge_accept(Slot& slot) {
   if (!reasons_.take_accepted(slot.endpoint.port())) {
     wrong(slot, "an accepted connection that the machine has not accepted, or reported twice");
   }
-  auto socket = Acceptor::take(*proactor_, slot.operation);
   Connection& connection = connection_of(slot.endpoint.port());
   if (connection.accepted) wrong(slot, "a connection was accepted twice");
   connection.accepted = true;
+  // One that is not taken is closed within the call, slowly perhaps. Its client sees that before.
+  connection.forth.reader_closed = connection.back.writer_closed = true;
+  auto socket = Acceptor::take(*proactor_, slot.operation);
   if (!socket || finishing_) {
     // Closed: by its destructor, or without a free handle.
-    connection.forth.reader_closed = connection.back.writer_closed = true;
     if (!socket && socket.error() != errc::stopped && socket.error() != errc::no_free_handles) {
       wrong(slot, "an accepted connection cannot be taken");
     }
@@ -168,6 +169,7 @@ void Program::judge_accept(Slot& slot) {
       node->peer_port != connection.port) {
     wrong(slot, "an accepted connection is closed, or another one");
   }
+  connection.forth.reader_closed = connection.back.writer_closed = false;
   new_end(fd, true, connection, &connection.forth, &connection.back).socket = std::move(*socket);
 }
 

@@ -258,6 +258,7 @@ class Program final : public Scenario {
   std::uint32_t pending_ = 0;      // all
   std::uint32_t in_run_ = 0;
   std::uint32_t in_handler_ = 0;
+  std::uint32_t opening_ = 0;   // running calls that open objects
   std::uint32_t changing_ = 0;  // running calls of stop or restart
   bool finishing_ = false;
   bool quiet_ = false;            // only operations that belong to the end are started

@@ -16,14 +16,6 @@ constexpr std::int64_t quiet_output_ns = 50'000;
 /// late for, and one place before it in the next.
 constexpr std::uint8_t turns_most = 2;
 
-struct Inside {
-  explicit Inside(std::uint32_t& of) : count(of) { ++count; }
-  ~Inside() { --count; }
-  Inside(const Inside&) = delete;
-  Inside& operator=(const Inside&) = delete;
-  std::uint32_t& count;
-};
-
 }  // namespace
 
 // -- registrations --------------------------------------------------------------------------------

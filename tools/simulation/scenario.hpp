@@ -22,6 +22,18 @@ struct ProgramOptions {
   EngineChoice engine = EngineChoice::any;
 };
 
+/// Counts the threads that are in a block.
+class Inside {
+ public:
+  explicit Inside(std::uint32_t& count) noexcept : count_(count) { ++count_; }
+  ~Inside() { --count_; }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+ private:
+  std::uint32_t& count_;
+};
+
 class Scenario {
  public:
   Scenario() = default;

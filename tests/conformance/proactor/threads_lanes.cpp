@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 
@@ -111,6 +112,45 @@ TEST_P(Lanes, a_kept_lane_is_let_go_when_its_thread_ends) {
   send_all(stream.peer.get(), "x", 1);
   run_until(proactor(), [&] { return !read.is_pending(); });
   EXPECT_EQ(read.error(), pinned() ? std::errc::operation_canceled : std::errc{});
+}
+
+// Another thread cannot end what its engine holds.
+TEST_P(Lanes, an_end_while_a_thread_keeps_a_lane_ends_the_program_with_the_advice) {
+  if (!pinned()) return;
+  const auto end_it = [this] {
+    use(1);
+    Stream stream;
+    Operation& read = operation();
+    Handle* handle = adopt(stream.ours);
+    Gate kept;
+    Gate ended;
+    std::thread keeper{[&] {
+      read_byte(handle, read);
+      proactor().poll();
+      kept.open();
+      ended.wait();
+    }};
+    kept.wait();
+    destroy();
+    ended.open();
+    keeper.join();
+  };
+  EXPECT_DEATH(end_it(), "another thread keeps a lane of it.*: call run\\(\\) there once more");
+}
+
+// A thread that an exception has brought out of run() keeps its lane, too.
+TEST_P(Lanes, a_lane_that_an_exception_has_left_is_let_go_when_its_thread_ends) {
+  use(1);
+  Stream stream;
+  Operation& read = operation();
+  Handle* handle = adopt(stream.ours);
+  std::thread{[&] {
+    read_byte(handle, read);
+    post([] { throw std::runtime_error("a handler's"); });
+    EXPECT_THROW(proactor().run(), std::runtime_error);
+  }}.join();
+  destroy();
+  EXPECT_EQ(read.error(), std::errc::operation_canceled);
 }
 
 TEST_P(Lanes, handles_go_round_robin) {
