@@ -70,7 +70,7 @@ final class Admission {
   long claim() {
     long most = settings.operationsMax();
     while (true) {
-      // Read first: the number of finished ones only grows.
+      // Read first, so that the difference is never negative.
       long done = finished;
       long seen = state;
       if (seen < 0) {
@@ -122,6 +122,12 @@ final class Admission {
   void finished() {
     // One writer; a reader of an older value only counts one operation too many.
     FINISHED.setRelease(this, finished + 1);
+  }
+
+  /** The lane's thread: the handler could not be entered, and will be later. */
+  void notFinished() {
+    // A claim in between may be one too many.
+    FINISHED.setRelease(this, finished - 1);
   }
 
   /** True for the first caller. */

@@ -27,7 +27,7 @@ final class BufferPool {
 
   /** A block, or null if all are in use. */
   PooledBuffer take() {
-    if (freeCount > 0) {
+    if (freeCount > 0 && (serving || waiting.isEmpty())) {
       return free[--freeCount];
     }
     if (allocated == free.length) {
@@ -40,10 +40,14 @@ final class BufferPool {
 
   void put(PooledBuffer block) {
     free[freeCount++] = block;
-    if (serving) {
-      // A read that found nothing gives its block back inside start(): the loop below goes on.
-      return;
-    }
+  }
+
+  /**
+   * Starts those that wait and can have a block: at the end of each turn, for the stack of a
+   * handler that gives one back may end inside the engine. A read that finds nothing gives its
+   * block back inside start().
+   */
+  void serve() {
     serving = true;
     try {
       while (freeCount > 0 && !waiting.isEmpty()) {

@@ -103,16 +103,26 @@ final class ChannelCore {
   }
 
   boolean cancel(long activation) {
-    if (lane.isCurrent()) {
-      if (cancelHere(activation)) {
-        return true;
-      }
-      if (admission.claimed() == begunCount) {
-        return false;
-      }
-      // It may have been started behind an operation of another thread, see mayBegin().
-    }
-    return admission.pending() > 0 && lane.submit(new Posted(lane, () -> cancelHere(activation)));
+    return isCancelledHere(activation)
+        || mayBeOnItsWay() && lane.submit(requestToCancel(activation));
+  }
+
+  /** As the other one, but needs no memory: request is requestToCancel(activation). */
+  boolean cancel(long activation, Posted request) {
+    return isCancelledHere(activation) || mayBeOnItsWay() && lane.submit(request);
+  }
+
+  Posted requestToCancel(long activation) {
+    return new Posted(lane, () -> cancelHere(activation));
+  }
+
+  private boolean isCancelledHere(long activation) {
+    return lane.isCurrent() && cancelHere(activation);
+  }
+
+  /** To the lane, or on the lane behind an operation of another thread, see mayBegin(). */
+  private boolean mayBeOnItsWay() {
+    return admission.pending() > 0 && !(lane.isCurrent() && admission.claimed() == begunCount);
   }
 
   /** Only the first close counts. */
@@ -296,7 +306,11 @@ final class ChannelCore {
       if (!prepareTransfer(operation, transfer)) {
         return false;
       }
-    } catch (OutOfMemoryError e) {
+    } catch (StackOverflowError e) {
+      // See mend().
+      throw e;
+    } catch (RuntimeException | Error e) {
+      // Lack of memory, or a buffer that this thread cannot read.
       operation.error = e;
       return false;
     }
@@ -485,18 +499,20 @@ final class ChannelCore {
       return;
     }
     admission.finished();
-    call(operation);
+    if (operation.future == null) {
+      call(operation);
+    } else if (!operation.future.finish(operation)) {
+      admission.notFinished();
+      lane.runAgain(operation);
+      return;
+    }
     operation.recycle();
     closeIfIdle();
   }
 
   private void call(Operation operation) {
     try {
-      if (operation.future != null) {
-        operation.future.finish(operation);
-      } else {
-        operation.call(handler);
-      }
+      operation.call(handler);
     } catch (Throwable e) {
       handlerFailed(e);
     }
@@ -515,10 +531,7 @@ final class ChannelCore {
       return operation != null;
     }
     try {
-      endEarly(
-          operation,
-          new OperationCancelledException(
-              "this operation was cancelled; " + operation.bytes + " bytes were moved"));
+      endEarly(operation, cancelError(operation));
     } catch (StackOverflowError e) {
       // As in start(): it may have left its queue.
       synchronized (lane.brokenLock) {
@@ -568,6 +581,15 @@ final class ChannelCore {
     } else {
       side.queue.remove(operation);
       finish(operation, why);
+    }
+  }
+
+  private static Throwable cancelError(Operation operation) {
+    try {
+      return new OperationCancelledException(
+          "this operation was cancelled; " + operation.bytes + " bytes were moved");
+    } catch (OutOfMemoryError e) {
+      return e;
     }
   }
 

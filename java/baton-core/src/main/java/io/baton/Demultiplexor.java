@@ -42,7 +42,7 @@ public final class Demultiplexor implements AutoCloseable {
   private final AtomicInteger turn = new AtomicInteger();
   private final AtomicInteger phase = new AtomicInteger(RUNNING);
   private final AtomicInteger openChannels = new AtomicInteger();
-  private final AtomicInteger lanesRunning = new AtomicInteger();
+  private final AtomicInteger lanesRunning;
   private final CompletableFuture<Void> terminated = new CompletableFuture<>();
 
   Demultiplexor(Settings settings, EngineProvider provider, String explanation) throws IOException {
@@ -51,6 +51,8 @@ public final class Demultiplexor implements AutoCloseable {
     this.explanation = explanation;
     fileWorkers = new FileWorkers(settings);
     lanes = new Lane[settings.threads()];
+    // Counted before they run: a lane whose engine fails at once ends while others are started.
+    lanesRunning = new AtomicInteger(lanes.length);
     for (int i = 0; i < lanes.length; i++) {
       lanes[i] = new Lane(this, i);
     }
@@ -61,7 +63,6 @@ public final class Demultiplexor implements AutoCloseable {
     try {
       for (Lane lane : lanes) {
         lane.startThread();
-        lanesRunning.incrementAndGet();
       }
       for (Lane lane : lanes) {
         lane.opened.join();
@@ -170,8 +171,7 @@ public final class Demultiplexor implements AutoCloseable {
    */
   public AsynchChannel listen(SocketAddress local, AsynchHandler handler) throws IOException {
     Check.address(local, "local");
-    Check.notNull(handler, "handler");
-    return bound(Endpoint.Kind.LISTENER, local, handler);
+    return open(Endpoint.Kind.LISTENER, handler, channel -> channel.bind(local));
   }
 
   /**
@@ -198,9 +198,7 @@ public final class Demultiplexor implements AutoCloseable {
    */
   public AsynchChannel connect(SocketAddress remote, AsynchHandler handler) throws IOException {
     Check.address(remote, "remote");
-    AsynchChannel channel = openStream(handler);
-    channel.connect(remote);
-    return channel;
+    return open(Endpoint.Kind.STREAM, handler, channel -> channel.connect(remote));
   }
 
   /**
@@ -226,8 +224,7 @@ public final class Demultiplexor implements AutoCloseable {
    */
   public AsynchChannel datagram(SocketAddress local, AsynchHandler handler) throws IOException {
     Check.address(local, "local");
-    Check.notNull(handler, "handler");
-    return bound(Endpoint.Kind.DATAGRAM, local, handler);
+    return open(Endpoint.Kind.DATAGRAM, handler, channel -> channel.bind(local));
   }
 
   /**
@@ -391,7 +388,8 @@ public final class Demultiplexor implements AutoCloseable {
 
   /**
    * Stops at once: closes every channel with the reason {@link CloseReason#STOPPED}, and waits
-   * until the last handler has returned, unless it is called by a handler.
+   * until the last handler has returned, unless it is called by one of these handlers. Handlers of
+   * two Demultiplexors that close each other's wait for ever: they call {@link #stop} instead.
    */
   @Override
   public void close() {
@@ -500,12 +498,16 @@ public final class Demultiplexor implements AutoCloseable {
     }
   }
 
-  private AsynchChannel bound(Endpoint.Kind kind, SocketAddress local, AsynchHandler handler)
+  private interface FirstStep {
+    void on(AsynchChannel channel) throws IOException;
+  }
+
+  private AsynchChannel open(Endpoint.Kind kind, AsynchHandler handler, FirstStep step)
       throws IOException {
     AsynchChannel channel = open(kind, handler);
     try {
-      channel.bind(local);
-    } catch (IOException | RuntimeException e) {
+      step.on(channel);
+    } catch (IOException | RuntimeException | Error e) {
       channel.close();
       throw e;
     }

@@ -5,8 +5,6 @@ import io.baton.spi.EngineSettings;
 import java.io.IOException;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -50,6 +48,9 @@ final class Lane implements Runnable {
 
   final Demultiplexor demultiplexor;
   final TaskQueue<Task> ready = new TaskQueue<>();
+
+  /** Tasks that found no memory, for the next turn, which comes after a pause at most. */
+  private final TaskQueue<Task> again = new TaskQueue<>();
 
   /** Accepts that are completed or come from other threads. They have their share of a turn. */
   final TaskQueue<Task> accepts = new TaskQueue<>();
@@ -180,7 +181,10 @@ final class Lane implements Runnable {
           demultiplexor.provider.open(
               new EngineSettings(number, settings.threads(), settings.engineWords()));
     } catch (Throwable e) {
-      opened.completeExceptionally(e);
+      while (!tellOpener(e)) {
+        // The JVM might need memory for the first call of another class.
+        Thread.yield();
+      }
       return;
     }
     opened.complete(null);
@@ -193,8 +197,22 @@ final class Lane implements Runnable {
         // A lane that ended here would leave its channels silent for ever.
         report(e);
       }
-    } while (!(stopping && channels == null && ready.isEmpty() && inbox.closeIfEmpty()));
+    } while (!(stopping
+        && channels == null
+        && ready.isEmpty()
+        && again.isEmpty()
+        && inbox.closeIfEmpty()));
     end();
+  }
+
+  /** False for lack of memory. The thread that opens the Demultiplexor waits. */
+  private boolean tellOpener(Throwable why) {
+    try {
+      opened.completeExceptionally(why);
+      return true;
+    } catch (OutOfMemoryError e) {
+      return false;
+    }
   }
 
   /** For a handler of this lane that has to wait. */
@@ -218,6 +236,9 @@ final class Lane implements Runnable {
     }
     await();
     int newPhase = demultiplexor.phase();
+    while (!again.isEmpty()) {
+      ready.add(again.poll());
+    }
     inbox.moveTo(ready, accepts);
     if (newPhase != phase) {
       // Behind all that was submitted before.
@@ -233,6 +254,7 @@ final class Lane implements Runnable {
       // Other threads start accepts, too.
       inbox.moveTo(ready, accepts);
     }
+    pool.serve();
   }
 
   private void mend() {
@@ -313,10 +335,11 @@ final class Lane implements Runnable {
   }
 
   private long timeToWait() {
-    if (timers.isEmpty()) {
-      return -1;
+    long most = again.isEmpty() ? Long.MAX_VALUE : MEMORY_PAUSE;
+    if (!timers.isEmpty()) {
+      most = Math.min(most, Math.max(0, timers.earliest() - System.nanoTime()));
     }
-    return Math.max(0, timers.earliest() - System.nanoTime());
+    return most == Long.MAX_VALUE ? -1 : most;
   }
 
   void start(ChannelTransfer transfer) {
@@ -363,13 +386,32 @@ final class Lane implements Runnable {
 
   /** A graceful stop: listeners are closed, other channels get onStopping. */
   private void drain() {
-    draining = true;
-    // A handler may call Demultiplexor.turn, so that channels leave the list meanwhile.
-    List<ChannelCore> all = new ArrayList<>();
-    for (ChannelCore one = channels; one != null; one = one.following) {
-      all.add(one);
+    ChannelCore[] all;
+    try {
+      all = copyOfChannels();
+    } catch (OutOfMemoryError e) {
+      runAgain(drainTask);
+      return;
     }
-    all.forEach(Lane::drain);
+    draining = true;
+    for (ChannelCore one : all) {
+      drain(one);
+    }
+  }
+
+  /** A handler may call Demultiplexor.turn, so that channels leave the list meanwhile. */
+  private ChannelCore[] copyOfChannels() {
+    int count = 0;
+    for (ChannelCore one = channels; one != null; one = one.following) {
+      count++;
+    }
+    ChannelCore[] all = new ChannelCore[count];
+    ChannelCore one = channels;
+    for (int i = 0; i < count; i++) {
+      all[i] = one;
+      one = one.following;
+    }
+    return all;
   }
 
   private static void drain(ChannelCore core) {
@@ -395,8 +437,7 @@ final class Lane implements Runnable {
 
   /** For a task that found no memory. */
   void runAgain(Task task) {
-    ready.add(task);
-    LockSupport.parkNanos(MEMORY_PAUSE);
+    again.add(task);
   }
 
   private void engineFailed(Throwable error) {

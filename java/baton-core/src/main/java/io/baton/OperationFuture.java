@@ -35,26 +35,30 @@ final class OperationFuture<T> extends CompletableFuture<T> {
     activation = number;
   }
 
-  /** The operation is complete. The lane's thread. */
-  void finish(Operation operation) {
-    if (operation.error != null) {
-      fail(operation.error);
-      return;
+  /**
+   * The operation is complete. The lane's thread. False for lack of memory or stack; call it again
+   * then: the future may be incomplete, or some of the stages that depend on it.
+   */
+  boolean finish(Operation operation) {
+    if (operation.error == null) {
+      try {
+        T value = result.apply(operation);
+        // The program may have completed the future, for example by orTimeout.
+        if ((givenUp || !super.complete(value)) && value != null) {
+          unwanted.accept(value);
+        }
+        return true;
+      } catch (RuntimeException | Error e) {
+        operation.error = e;
+      }
     }
     try {
-      T value = result.apply(operation);
-      // The program may have completed the future, for example by orTimeout.
-      if ((givenUp || !super.complete(value)) && value != null) {
-        unwanted.accept(value);
+      if (!givenUp) {
+        super.completeExceptionally(operation.error);
       }
-    } catch (RuntimeException | OutOfMemoryError e) {
-      fail(e);
-    }
-  }
-
-  private void fail(Throwable why) {
-    if (!givenUp) {
-      super.completeExceptionally(why);
+      return true;
+    } catch (VirtualMachineError e) {
+      return false;
     }
   }
 
@@ -97,8 +101,10 @@ final class OperationFuture<T> extends CompletableFuture<T> {
     if (isDone()) {
       return false;
     }
+    // Made first: there may be no memory for it, and then nothing is changed.
+    Posted request = channel.core.requestToCancel(activation);
     givenUp = true;
-    channel.cancel(activation);
+    channel.core.cancel(activation, request);
     return true;
   }
 

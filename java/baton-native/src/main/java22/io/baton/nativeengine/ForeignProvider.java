@@ -8,33 +8,29 @@ import java.io.IOException;
 /** The part of the provider that needs the Foreign Function and Memory API. */
 final class ForeignProvider implements EngineProvider {
 
-  // Found out once: a library that is loaded stays, and so does what kept it from being loaded.
-  private static final class Found {
-    static final Throwable CAUSE = look();
+  // Found out once: a library that is loaded stays, and so do the functions that it lacks.
+  private static final class Linked {
+    static final Throwable CAUSE = link();
 
-    private Found() {}
+    private Linked() {}
 
-    private static Throwable look() {
+    private static Throwable link() {
       try {
-        requireOptions();
-        Library.load();
         ForeignCalls.link();
         return null;
-      } catch (UnavailableException e) {
-        return e;
       } catch (ExceptionInInitializerError e) {
         return e.getCause();
       }
     }
+  }
 
-    /** A Java machine made by jlink, or a program of modules, has only the modules it asked for. */
-    private static void requireOptions() {
-      try {
-        Class.forName("jdk.net.ExtendedSocketOptions");
-      } catch (ClassNotFoundException e) {
-        throw new UnavailableException(
-            "the module jdk.net is missing; name it to jlink, or to java, by --add-modules jdk.net");
-      }
+  /** A Java machine made by jlink, or a program of modules, has only the modules it asked for. */
+  private static void requireOptions() {
+    try {
+      Class.forName("jdk.net.ExtendedSocketOptions");
+    } catch (ClassNotFoundException e) {
+      throw new UnavailableException(
+          "the module jdk.net is missing; name it to jlink, or to java, by --add-modules jdk.net");
     }
   }
 
@@ -48,9 +44,16 @@ final class ForeignProvider implements EngineProvider {
     return 100;
   }
 
+  /** Asked again after a failure to load the library, which may pass: a lack of descriptors. */
   @Override
   public Throwable unavailabilityCause() {
-    return Found.CAUSE;
+    try {
+      requireOptions();
+      Library.load();
+      return Linked.CAUSE;
+    } catch (UnavailableException e) {
+      return e;
+    }
   }
 
   @Override

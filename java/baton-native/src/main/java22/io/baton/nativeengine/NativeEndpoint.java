@@ -79,14 +79,15 @@ final class NativeEndpoint implements Endpoint {
       family = SocketAddresses.FAMILY_4;
       answer = calls.socket(family, type);
     }
-    NativeEndpoint endpoint = new NativeEndpoint(calls, kind, family, Errors.check(calls, answer));
+    int descriptor = Errors.check(calls, answer);
     try {
+      NativeEndpoint endpoint = new NativeEndpoint(calls, kind, family, descriptor);
       endpoint.setDefaults();
-    } catch (IOException | RuntimeException e) {
-      calls.closeDescriptor(endpoint.descriptor);
+      return endpoint;
+    } catch (IOException | RuntimeException | Error e) {
+      calls.closeDescriptor(descriptor);
       throw e;
     }
-    return endpoint;
   }
 
   /** For the next connection, before there is one: the memory is got first. */

@@ -100,14 +100,23 @@ final class NativeEngine implements Engine {
     }
     try {
       proactor = openProactor(settings);
-    } catch (IOException | RuntimeException e) {
+    } catch (IOException | RuntimeException | Error e) {
       arena.close();
+      throw e;
+    }
+    try {
+      int error = calls.attach(proactor);
+      if (error != 0) {
+        throw new IOException(Errors.text(calls, error));
+      }
+      explanation = readExplanation();
+    } catch (IOException | RuntimeException | Error e) {
+      close();
       throw e;
     }
     batch.set(ValueLayout.JAVA_INT, Batch.OWN_SIZE, Batch.SIZE);
     batch.set(ValueLayout.JAVA_LONG, Batch.OPERATIONS, operations.address());
     batch.set(ValueLayout.JAVA_LONG, Batch.ACTIVATIONS, activations.address());
-    explanation = readExplanation();
   }
 
   // -- opening -----------------------------------------------------------------------------------
@@ -133,13 +142,7 @@ final class NativeEngine implements Engine {
         String why = reason.getString(0);
         throw new IOException(why.isEmpty() ? Errors.text(calls, error) : why);
       }
-      long opened = out.get(ValueLayout.JAVA_LONG, 0);
-      error = calls.attach(opened);
-      if (error != 0) {
-        calls.close(opened);
-        throw new IOException(Errors.text(calls, error));
-      }
-      return opened;
+      return out.get(ValueLayout.JAVA_LONG, 0);
     }
   }
 
@@ -550,10 +553,15 @@ final class NativeEngine implements Engine {
   private void warnOnce() {
     if (!warned) {
       warned = true;
-      LOG.log(
-          System.Logger.Level.WARNING,
-          "all native.slots of a lane are in use, so operations wait until others are complete;"
-              + " set native.slots above the number of operations that are pending");
+      try {
+        LOG.log(
+            System.Logger.Level.WARNING,
+            "all native.slots of a lane are in use, so operations wait until others are complete;"
+                + " set native.slots above the number of operations that are pending");
+      } catch (RuntimeException | Error e) {
+        // A log that fails, or has no memory, must not end the engine.
+        return;
+      }
     }
   }
 

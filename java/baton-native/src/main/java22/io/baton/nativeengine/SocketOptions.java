@@ -86,7 +86,14 @@ final class SocketOptions {
                   ExtendedSocketOptions.TCP_KEEPCOUNT,
                   ExtendedSocketOptions.TCP_QUICKACK),
               Endpoint.Kind.LISTENER,
-              Set.of(SO_RCVBUF, SO_REUSEADDR, SO_REUSEPORT),
+              Set.of(
+                  SO_RCVBUF,
+                  SO_REUSEADDR,
+                  SO_REUSEPORT,
+                  ExtendedSocketOptions.TCP_KEEPIDLE,
+                  ExtendedSocketOptions.TCP_KEEPINTERVAL,
+                  ExtendedSocketOptions.TCP_KEEPCOUNT,
+                  ExtendedSocketOptions.TCP_QUICKACK),
               Endpoint.Kind.DATAGRAM,
               Set.of(
                   SO_SNDBUF,

@@ -6,9 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.baton.AsynchChannel;
+import io.baton.Demultiplexor;
 import io.baton.DemultiplexorBuilder;
 import io.baton.test.Completion.What;
 import io.baton.test.EngineContract;
+import io.baton.test.Patience;
 import io.baton.test.Recorder;
 import java.io.IOException;
 import java.lang.foreign.Arena;
@@ -23,6 +25,10 @@ import java.nio.channels.DatagramChannel;
 import java.nio.channels.NetworkChannel;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import java.time.Duration;
 import java.util.List;
 import java.util.SplittableRandom;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -30,6 +36,7 @@ import java.util.logging.Handler;
 import java.util.logging.LogRecord;
 import java.util.logging.Logger;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 
 /** The buffers and sockets that the engine takes, and their use. */
 class BuffersTest extends EngineContract {
@@ -74,6 +81,33 @@ class BuffersTest extends EngineContract {
     }
   }
 
+  /** The lane looks for the delimiter before it starts anything, in the memory of this thread. */
+  private static void failsOnly(Demultiplexor owner, AsynchChannel channel) throws Exception {
+    try (Arena confined = Arena.ofConfined()) {
+      ByteBuffer view = confined.allocate(16).asByteBuffer().put(bytes("line"));
+      Throwable why =
+          Patience.awaitFailure(channel.futures().readUntil(view, bytes("\n")), "the read");
+      assertEquals(WrongThreadException.class, why.getClass());
+    }
+    // The channel goes on, and ends.
+    ByteBuffer room = ByteBuffer.allocate(3);
+    assertEquals(3, Patience.await(channel.futures().readExactly(room), "the next read"));
+    assertEquals("abc", new String(room.array()));
+    Patience.await(channel.futures().close(), "the close");
+    Patience.await(owner.stop(Duration.ZERO), "the end");
+  }
+
+  @Test
+  void aBufferThatTheLaneCannotReadFailsItsReadOnly(@TempDir Path folder) throws Exception {
+    Path path = Files.writeString(folder.resolve("f"), "abc");
+    failsOnly(demultiplexor, demultiplexor.file(path, new Recorder(), StandardOpenOption.READ));
+    Demultiplexor nio = Demultiplexor.builder().engine("nio").threads(1).open();
+    try (Connection connection = connected(nio, new Recorder())) {
+      connection.peer().getOutputStream().write(bytes("abc"));
+      failsOnly(nio, connection.channel());
+    }
+  }
+
   @Test
   void slicesAndViewsOfAllKindsMoveTheRightBytes() throws Exception {
     byte[] bytes = new byte[200_000];
@@ -106,7 +140,7 @@ class BuffersTest extends EngineContract {
   @Test
   void memoryForHeapBuffersIsGivenBackAtTheCompletion() throws Exception {
     WatchedCalls watched = WatchedCalls.on("auto");
-    try (var one = io.baton.Demultiplexor.builder().engine(watched).threads(1).open()) {
+    try (var one = Demultiplexor.builder().engine(watched).threads(1).open()) {
       Recorder recorder = new Recorder();
       try (Connection connection = connected(one, recorder)) {
         AsynchChannel channel = connection.channel();
@@ -214,6 +248,8 @@ class BuffersTest extends EngineContract {
           @Override
           public void publish(LogRecord message) {
             warnings.add(message.getMessage());
+            // A log that fails must not end the engine.
+            throw new IllegalStateException("of the test");
           }
 
           @Override
@@ -223,8 +259,7 @@ class BuffersTest extends EngineContract {
           public void close() {}
         };
     logger.addHandler(collecting);
-    try (var two =
-        choose(io.baton.Demultiplexor.builder()).threads(1).set("native.slots", "2").open()) {
+    try (var two = choose(Demultiplexor.builder()).threads(1).set("native.slots", "2").open()) {
       Recorder recorder = new Recorder();
       AsynchChannel sink = two.datagram(loopback(), new Recorder());
       AsynchChannel[] channels = new AsynchChannel[20];
@@ -291,6 +326,16 @@ class BuffersTest extends EngineContract {
     keeps(stream, jdk.net.ExtendedSocketOptions.TCP_KEEPIDLE, 7);
     keeps(stream, jdk.net.ExtendedSocketOptions.TCP_KEEPINTERVAL, 8);
     keeps(stream, jdk.net.ExtendedSocketOptions.TCP_KEEPCOUNT, 9);
+    Recorder accepting = new Recorder();
+    AsynchChannel listener = listener(accepting);
+    keeps(listener, jdk.net.ExtendedSocketOptions.TCP_KEEPIDLE, 7);
+    keeps(listener, jdk.net.ExtendedSocketOptions.TCP_KEEPINTERVAL, 8);
+    keeps(listener, jdk.net.ExtendedSocketOptions.TCP_KEEPCOUNT, 9);
+    keeps(listener, jdk.net.ExtendedSocketOptions.TCP_QUICKACK, true);
+    // Linux has a connection inherit them.
+    plainClient(listener).close();
+    AsynchChannel accepted = accepting.nextGood(What.ACCEPT).accepted();
+    assertEquals(7, accepted.getOption(jdk.net.ExtendedSocketOptions.TCP_KEEPIDLE));
     AsynchChannel datagram = demultiplexor.openDatagram(new Recorder());
     keeps(datagram, StandardSocketOptions.SO_BROADCAST, true);
     keeps(datagram, StandardSocketOptions.IP_MULTICAST_TTL, 255);

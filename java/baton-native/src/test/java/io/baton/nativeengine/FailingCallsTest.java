@@ -91,6 +91,47 @@ class FailingCallsTest extends EngineContract {
   }
 
   @Test
+  void anOpenWithoutMemoryKeepsNoProactor() {
+    for (String call : new String[] {"attach", "explain"}) {
+      withoutMemory(call);
+      // It must be called.
+      calls.replaceNext(
+          "close",
+          arguments -> {
+            calls.real().close((long) arguments[0]);
+            return null;
+          });
+      assertThrows(IOException.class, () -> builder().open());
+      assertTrue(calls.allFailed(), call);
+    }
+  }
+
+  private void withoutMemory(String call) {
+    calls.replaceNext(
+        call,
+        arguments -> {
+          throw new OutOfMemoryError("of the test");
+        });
+  }
+
+  @Test
+  void aSocketWithoutMemoryForItsDefaultsIsClosed() {
+    withoutMemory("setSocketOption");
+    // It must be called.
+    calls.replaceNext(
+        "closeDescriptor", arguments -> calls.real().closeDescriptor((int) arguments[0]));
+    assertThrows(OutOfMemoryError.class, () -> demultiplexor.openStream(new Recorder()));
+  }
+
+  @Test
+  void aListenerWithoutMemoryForItsBindIsClosed() {
+    withoutMemory("bind");
+    Recorder recorder = new Recorder();
+    assertThrows(OutOfMemoryError.class, () -> demultiplexor.listen(loopback(), recorder));
+    recorder.next(What.CLOSED);
+  }
+
+  @Test
   void socket() {
     calls.failNext("socket", -NO_DESCRIPTORS);
     saysNoDescriptors(

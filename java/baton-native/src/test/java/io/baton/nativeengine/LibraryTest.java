@@ -90,6 +90,28 @@ class LibraryTest {
         answer(ask("-Dbaton.library=" + nowhere)));
   }
 
+  /** Asks, mends what is wrong, and asks again. */
+  static final class AskTwice {
+    private AskTwice() {}
+
+    public static void main(String[] arguments) throws IOException {
+      NativeEngineProvider provider = new NativeEngineProvider();
+      boolean before = provider.unavailabilityCause() == null;
+      Files.copy(Path.of(arguments[0]), Path.of(System.getProperty(Library.PATH_PROPERTY)));
+      System.out.println("answer " + before + " " + provider.unavailabilityCause());
+    }
+  }
+
+  @Test
+  void aLackThatHasPassedIsForgotten(@TempDir Path folder) throws Exception {
+    assertEquals(
+        "false null",
+        answer(
+            ChildJvm.of(AskTwice.class)
+                .jvmArgument("-Dbaton.library=" + folder.resolve("libbaton.so"))
+                .argument(BUILT.toString())));
+  }
+
   @Test
   void aFileThatIsNoLibraryIsNamedWithTheReason(@TempDir Path folder) throws Exception {
     Path text =

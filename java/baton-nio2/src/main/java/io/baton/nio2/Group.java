@@ -50,7 +50,7 @@ final class Group extends AsynchronousChannelGroup {
     try {
       handlers.configure(builder);
       demultiplexor = builder.open();
-    } catch (IOException | RuntimeException e) {
+    } catch (IOException | RuntimeException | Error e) {
       handlers.notOpened();
       throw e;
     }

@@ -52,9 +52,13 @@ final class PooledHandlers implements Handlers {
     ThreadPoolExecutor pool =
         new ThreadPoolExecutor(
             threads, threads, 0, TimeUnit.NANOSECONDS, new LinkedBlockingQueue<>(), factory);
-    if (pool.prestartAllCoreThreads() < threads) {
+    try {
+      if (pool.prestartAllCoreThreads() < threads) {
+        throw new IllegalStateException("factory: made no thread");
+      }
+    } catch (RuntimeException | Error e) {
       pool.shutdown();
-      throw new IllegalStateException("factory: made no thread");
+      throw e;
     }
     return new PooledHandlers(pool, true, Math.min(threads, processors()));
   }
@@ -119,7 +123,7 @@ final class PooledHandlers implements Handlers {
     try {
       executor.execute(completed);
       return true;
-    } catch (RuntimeException | OutOfMemoryError e) {
+    } catch (RuntimeException | Error e) {
       // RejectedExecutionException, no memory for a thread, or a fault of the executor's own.
       return spareHas(completed, left);
     }

@@ -515,7 +515,11 @@ class BatonOnlyTest extends Nio2Contract {
 
   @Test
   void anExecutorThatFailsLosesNothing() throws Exception {
-    for (Throwable fault : List.of(new IllegalStateException(), new OutOfMemoryError())) {
+    for (Throwable fault :
+        List.of(
+            new IllegalStateException(),
+            new OutOfMemoryError(),
+            new NoClassDefFoundError("of the executor"))) {
       Executor failing =
           work -> {
             if (fault instanceof Error error) {
@@ -647,6 +651,23 @@ class BatonOnlyTest extends Nio2Contract {
       group.shutdown();
       awaitTermination(group);
     }
+  }
+
+  @Test
+  void aFactoryThatFailsLeavesNoThreads() {
+    List<Thread> made = new ArrayList<>();
+    ThreadFactory failing =
+        work -> {
+          if (made.size() == 2) {
+            throw new OutOfMemoryError("of the test");
+          }
+          Thread thread = new Thread(work);
+          made.add(thread);
+          return thread;
+        };
+    assertThrows(OutOfMemoryError.class, () -> provider.openAsynchronousChannelGroup(3, failing));
+    assertEquals(2, made.size());
+    made.forEach(Patience::await);
   }
 
   @Test

@@ -17,6 +17,9 @@ import io.baton.OpRead;
 import io.baton.OpTimeout;
 import io.baton.OpWrite;
 import io.baton.StoppedException;
+import io.baton.spi.Engine;
+import io.baton.spi.EngineProvider;
+import io.baton.spi.EngineSettings;
 import java.io.DataInputStream;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
@@ -170,7 +173,9 @@ public abstract class LimitsContract extends EngineContract {
       try (Demultiplexor demultiplexor =
               Demultiplexor.builder().threads(1).fromEnvironment().open();
           ServerSocket server = new ServerSocket(0, 5, InetAddress.getLoopbackAddress())) {
+        Thread.currentThread().interrupt();
         AsynchChannel channel = demultiplexor.connect(server.getLocalSocketAddress(), handler);
+        System.out.println("interrupted " + Thread.interrupted());
         try (Socket peer = server.accept()) {
           peer.getOutputStream().write(new byte[4]);
         }
@@ -183,6 +188,7 @@ public abstract class LimitsContract extends EngineContract {
   @Test
   void anInterruptDoesNotTurnAnEndIntoALoss() throws Exception {
     try (ChildJvm child = child(FirstBrokenPipe.class).start()) {
+      assertEquals("interrupted true", child.line("interrupted"));
       assertEquals("end 0 null", child.line("end"));
     }
   }
@@ -493,6 +499,20 @@ public abstract class LimitsContract extends EngineContract {
   }
 
   @Test
+  void aLackOfHeapHoldsUpEndsAndLosesNone() throws Exception {
+    try (ChildJvm child =
+        child(EndsWithoutHeap.class)
+            .jvmArgument("-Xmx32m")
+            .jvmArgument("-XX:+UseSerialGC")
+            .start()) {
+      child.line("closed");
+      child.line("completed");
+      assertEquals("stopped 20", child.line("stopped"));
+      child.line("refused");
+    }
+  }
+
+  @Test
   void aLackOfHeapLosesNoScheduledWork() throws Exception {
     try (ChildJvm child =
         child(ScheduledWithoutHeap.class)
@@ -508,6 +528,227 @@ public abstract class LimitsContract extends EngineContract {
     try (ChildJvm child = child(WithoutHeap.class).jvmArgument("-Xmx32m").start()) {
       child.line("served");
       assertEquals("closed 0", child.line("closed"));
+    }
+  }
+
+  /**
+   * Futures that fail, or that the program completes, a stop and an open, each where not 16 bytes
+   * are left.
+   */
+  static final class EndsWithoutHeap {
+    private static final int READS = 20;
+    private static final int CHANNELS = 20;
+    private static final Integer ONE = 1;
+
+    /** Kept: the end of a read must not leave memory for the next one. */
+    private static final ByteBuffer[] ROOMS = new ByteBuffer[READS];
+
+    private static volatile byte[][] filled;
+    private static volatile Link links;
+    private static volatile boolean full;
+
+    /** The smallest object. */
+    private record Link(Link next) {}
+
+    private EndsWithoutHeap() {}
+
+    public static void main(String[] arguments) throws Exception {
+      try {
+        futuresOfAClosedChannel();
+        futuresThatTheProgramCompletes();
+        stop();
+        open();
+      } catch (Throwable e) {
+        free();
+        e.printStackTrace(System.out);
+        System.exit(1);
+      }
+    }
+
+    private static Demultiplexor opened() throws IOException {
+      return Demultiplexor.builder()
+          .threads(1)
+          .exceptionHandler(error -> {})
+          .fromEnvironment()
+          .open();
+    }
+
+    private static void prepare() {
+      // Loads the class.
+      links = new Link(null);
+      filled = new byte[1 << 20][];
+    }
+
+    private static void fill() {
+      byte[][] to = filled;
+      int count = 0;
+      int size = 1 << 20;
+      while (true) {
+        try {
+          to[count] = new byte[size];
+          count++;
+        } catch (OutOfMemoryError e) {
+          if (size == 16) {
+            break;
+          }
+          size /= 4;
+        }
+      }
+      try {
+        while (true) {
+          links = new Link(links);
+        }
+      } catch (OutOfMemoryError e) {
+        full = true;
+      }
+    }
+
+    private static void free() {
+      links = null;
+      filled = null;
+    }
+
+    private static List<CompletableFuture<Integer>> reads(AsynchChannel channel) {
+      List<CompletableFuture<Integer>> reads = new ArrayList<>();
+      for (int i = 0; i < READS; i++) {
+        ROOMS[i] = ByteBuffer.allocate(1);
+        reads.add(channel.futures().read(ROOMS[i]));
+      }
+      return reads;
+    }
+
+    private static void futuresOfAClosedChannel() throws Exception {
+      try (Demultiplexor demultiplexor = opened()) {
+        AsynchChannel channel = demultiplexor.datagram(loopback(0), new AsynchHandler() {});
+        List<CompletableFuture<Integer>> reads = reads(channel);
+        prepare();
+        channel.post(
+            () -> {
+              // It comes behind the ends of all reads.
+              demultiplexor.schedule(Duration.ZERO, EndsWithoutHeap::free);
+              fill();
+              reads.get(READS - 1).cancel(true);
+              channel.close();
+            });
+        while (filled != null) {
+          Thread.onSpinWait();
+        }
+        for (CompletableFuture<Integer> read : reads) {
+          Patience.awaitFailure(read, "a read of a closed channel");
+        }
+        System.out.println("closed");
+      }
+    }
+
+    private static void futuresThatTheProgramCompletes() throws Exception {
+      try (Demultiplexor demultiplexor = opened()) {
+        AsynchChannel channel = demultiplexor.datagram(loopback(0), new AsynchHandler() {});
+        List<CompletableFuture<Integer>> reads = reads(channel);
+        prepare();
+        fill();
+        for (int i = 0; i < READS; i++) {
+          try {
+            reads.get(i).complete(ONE);
+          } catch (OutOfMemoryError e) {
+            // The program may think that nothing was changed.
+            continue;
+          }
+        }
+        free();
+        channel.close();
+        for (CompletableFuture<Integer> read : reads) {
+          read.handle((bytes, error) -> ONE).get(60, TimeUnit.SECONDS);
+        }
+        System.out.println("completed");
+      }
+    }
+
+    private static void stop() throws Exception {
+      Demultiplexor demultiplexor = opened();
+      AtomicInteger told = new AtomicInteger();
+      for (int i = 0; i < CHANNELS; i++) {
+        demultiplexor.datagram(
+            loopback(0),
+            new AsynchHandler() {
+              @Override
+              public void onStopping(AsynchChannel channel) {
+                told.incrementAndGet();
+                channel.close();
+              }
+            });
+      }
+      prepare();
+      CountDownLatch stopping = new CountDownLatch(1);
+      demultiplexor.post(
+          () -> {
+            Patience.await(stopping, "the stop");
+            demultiplexor.schedule(Duration.ZERO, EndsWithoutHeap::free);
+            fill();
+          });
+      CompletableFuture<Void> end = demultiplexor.stop(Duration.ofHours(1));
+      stopping.countDown();
+      while (filled != null) {
+        Thread.onSpinWait();
+      }
+      Patience.await(end, "the stop");
+      System.out.println("stopped " + told);
+    }
+
+    private static void open() {
+      Thread opener = Thread.currentThread();
+      IOException refusal = new IOException("of the test");
+      EngineProvider refusing =
+          new EngineProvider() {
+            @Override
+            public String name() {
+              return "refusing";
+            }
+
+            @Override
+            public int priority() {
+              return 0;
+            }
+
+            @Override
+            public Throwable unavailabilityCause() {
+              return null;
+            }
+
+            @Override
+            public Engine open(EngineSettings settings) throws IOException {
+              while (opener.getState() != Thread.State.WAITING) {
+                Thread.onSpinWait();
+              }
+              fill();
+              throw refusal;
+            }
+          };
+      full = false;
+      prepare();
+      Thread mending =
+          new Thread(
+              () -> {
+                while (!full) {
+                  Thread.onSpinWait();
+                }
+                // Long enough for a try without memory.
+                long end = System.nanoTime() + 100_000_000;
+                while (end - System.nanoTime() > 0) {
+                  Thread.onSpinWait();
+                }
+                free();
+              });
+      mending.start();
+      try {
+        Demultiplexor.builder().engine(refusing).threads(1).open();
+        return;
+      } catch (IOException | OutOfMemoryError e) {
+        // The message may have found no memory either.
+        while (filled != null) {
+          Thread.onSpinWait();
+        }
+      }
+      System.out.println("refused");
     }
   }
 

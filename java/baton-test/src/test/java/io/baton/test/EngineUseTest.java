@@ -11,7 +11,9 @@ import io.baton.CloseReason;
 import io.baton.Demultiplexor;
 import io.baton.OpRead;
 import io.baton.OperationCancelledException;
+import io.baton.PooledBuffer;
 import io.baton.StoppedException;
+import io.baton.nio.NioEngineProvider;
 import io.baton.spi.Engine;
 import io.baton.spi.EngineProvider;
 import io.baton.spi.EngineSettings;
@@ -41,11 +43,21 @@ class EngineUseTest {
     final AtomicInteger waits = new AtomicInteger();
     final AtomicInteger wakes = new AtomicInteger();
     final AtomicInteger closes = new AtomicInteger();
+    final AtomicInteger starts = new AtomicInteger();
+    private final EngineProvider watched;
     volatile IOException failure;
     volatile OutOfMemoryError wakeFailure;
 
     /** What the lane waits for now, in nanoseconds; negative: a wake-up. */
     volatile long waiting;
+
+    Watched() {
+      this(new OwnEngineProvider());
+    }
+
+    Watched(EngineProvider watched) {
+      this.watched = watched;
+    }
 
     @Override
     public String name() {
@@ -63,8 +75,8 @@ class EngineUseTest {
     }
 
     @Override
-    public Engine open(EngineSettings settings) {
-      Engine engine = new OwnEngineProvider().open(new EngineSettings(0, 1, Map.of()));
+    public Engine open(EngineSettings settings) throws IOException {
+      Engine engine = watched.open(new EngineSettings(0, 1, Map.of()));
       return (Engine)
           Proxy.newProxyInstance(
               Watched.class.getClassLoader(),
@@ -74,6 +86,7 @@ class EngineUseTest {
                   case "await" -> waits.incrementAndGet();
                   case "wake" -> wakes.incrementAndGet();
                   case "close" -> closes.incrementAndGet();
+                  case "start" -> starts.incrementAndGet();
                   default -> {}
                 }
                 if (failure != null && method.getName().equals("await")) {
@@ -136,6 +149,33 @@ class EngineUseTest {
   }
 
   @Test
+  void dataThatNobodyReadsKeepsNoLaneBusy() throws Exception {
+    Watched engine = new Watched(new NioEngineProvider());
+    Recorder recorder = new Recorder();
+    try (Demultiplexor demultiplexor = Demultiplexor.builder().engine(engine).threads(1).open();
+        EngineContract.Connection connection = EngineContract.connected(demultiplexor, recorder)) {
+      // A read that waits has the engine look at the socket.
+      connection.channel().read(ByteBuffer.allocate(1));
+      EngineContract.onLane(connection.channel(), () -> {});
+      connection.peer().getOutputStream().write(new byte[100]);
+      recorder.nextGood(What.READ);
+      // The lane sleeps now, or as soon as it has seen the rest once.
+      for (int i = 0; i < 3; i++) {
+        EngineContract.onLane(connection.channel(), () -> {});
+      }
+      int before = engine.waits.get();
+      while (engine.waiting >= 0) {
+        Thread.onSpinWait();
+      }
+      for (int i = 0; i < 1000; i++) {
+        EngineContract.onLane(connection.channel(), () -> {});
+      }
+      int waits = engine.waits.get() - before;
+      assertTrue(waits <= 2000 + 3, () -> waits + " waits for 1000 posts");
+    }
+  }
+
+  @Test
   void aBrokenEngineEndsEverythingWithItsReason() throws Exception {
     Watched engine = new Watched();
     ConcurrentLinkedQueue<Throwable> reported = new ConcurrentLinkedQueue<>();
@@ -164,6 +204,97 @@ class EngineUseTest {
       assertSame(failure, reported.peek().getCause());
       assertThrows(StoppedException.class, () -> demultiplexor.post(() -> {}));
       assertEquals(1, engine.closes.get());
+    }
+  }
+
+  @Test
+  void anEngineThatIsBrokenFromTheBeginningEndsEverything() throws Exception {
+    Watched engine = new Watched();
+    engine.failure = new IOException("broken by the test");
+    ConcurrentLinkedQueue<Throwable> reported = new ConcurrentLinkedQueue<>();
+    Demultiplexor demultiplexor =
+        Demultiplexor.builder()
+            .engine(engine)
+            .threads(2)
+            .exceptionHandler(reported::add)
+            .threadFactory(
+                lane ->
+                    new Thread(lane) {
+                      @Override
+                      public void start() {
+                        super.start();
+                        Patience.await(this);
+                      }
+                    })
+            .open();
+    Patience.await(demultiplexor.terminated(), "the end");
+    demultiplexor.close();
+    assertEquals(2, engine.closes.get());
+    reported.forEach(one -> assertSame(engine.failure, one.getCause()));
+  }
+
+  /** Keeps the block of every read. */
+  private static final class Keeper extends Recorder {
+    final LinkedBlockingQueue<PooledBuffer> kept = new LinkedBlockingQueue<>();
+
+    @Override
+    public void onReadCompleted(OpRead opRead) throws Exception {
+      if (opRead.getError() == null) {
+        kept.add(opRead.takePooled());
+      }
+      super.onReadCompleted(opRead);
+    }
+  }
+
+  @Test
+  void aNewReadTakesNoBlockThatAnotherWaitsFor() throws Exception {
+    Keeper keeper = new Keeper();
+    // This engine tries a read when it is started.
+    try (Demultiplexor demultiplexor =
+            Demultiplexor.builder().engine("nio").threads(1).pooledBuffersMax(1).open();
+        EngineContract.Connection first = EngineContract.connected(demultiplexor, keeper);
+        EngineContract.Connection second = EngineContract.connected(demultiplexor, keeper);
+        EngineContract.Connection third = EngineContract.connected(demultiplexor, keeper)) {
+      first.channel().readPooled();
+      first.peer().getOutputStream().write('1');
+      keeper.nextGood(What.READ);
+      second.peer().getOutputStream().write('2');
+      third.peer().getOutputStream().write('3');
+      second.channel().readPooled();
+      EngineContract.onLane(
+          third.channel(),
+          () -> {
+            keeper.kept.remove().close();
+            third.channel().readPooled();
+          });
+      assertEquals("2", keeper.nextGood(What.READ).text());
+      keeper.kept.remove().close();
+      assertEquals("3", keeper.nextGood(What.READ).text());
+    }
+  }
+
+  @Test
+  void aBlockThatIsGivenBackByAHandlerStartsNoReadInside() throws Exception {
+    Watched engine = new Watched();
+    Keeper keeper = new Keeper();
+    try (Demultiplexor demultiplexor =
+            Demultiplexor.builder().engine(engine).threads(1).pooledBuffersMax(1).open();
+        EngineContract.Connection first = EngineContract.connected(demultiplexor, keeper);
+        EngineContract.Connection second = EngineContract.connected(demultiplexor, keeper)) {
+      first.channel().readPooled();
+      first.peer().getOutputStream().write('a');
+      keeper.nextGood(What.READ);
+      second.peer().getOutputStream().write('b');
+      second.channel().readPooled();
+      EngineContract.onLane(second.channel(), () -> {});
+      EngineContract.onLane(
+          first.channel(),
+          () -> {
+            int before = engine.starts.get();
+            keeper.kept.remove().close();
+            assertEquals(before, engine.starts.get());
+          });
+      assertEquals("b", keeper.nextGood(What.READ).text());
     }
   }
 
