@@ -1,6 +1,5 @@
 #include "bridge.hpp"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,15 +27,9 @@ constinit std::atomic<Bridge*> all_left_alone{nullptr};
   for (;;) ::pause();
 }
 
-/// Programs may raise their limit of descriptors later (ACE::set_handle_limit). Their threads are
-/// in Baton only during handle_events.
+/// Programs' threads are in Baton only during handle_events.
 Config for_ace(Config config) {
   config.let_threads_change("the ACE bridge");
-  rlimit limit{};
-  if (config.handles_max == 0 && ::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    config.handles_max =
-        static_cast<std::uint32_t>(std::min<rlim_t>(limit.rlim_max, limits::handles_max));
-  }
   return config;
 }
 

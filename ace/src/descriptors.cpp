@@ -13,6 +13,12 @@
 namespace baton::ace {
 namespace {
 
+/// Some starts travel to the thread of a lane. In a team that may be so for sockets only.
+bool has_lanes(const Config& config) noexcept {
+  return std::ranges::any_of(
+      config.processors, [](const ProcessorConfig& each) { return each.mode == Mode::per_thread; });
+}
+
 OperationKind kind_of(Action action, HandleKind handle) noexcept {
   const bool in = action == Action::read || action == Action::receive;
   if (handle == HandleKind::stream_socket && action <= Action::write) {
@@ -64,7 +70,7 @@ Descriptors::Descriptors(Bridge& bridge, bool lazy) noexcept
     : bridge_(bridge),
       native_(bridge.native()),
       lazy_(lazy),
-      per_thread_(native_.config().processors.front().mode == Mode::per_thread) {}
+      per_thread_(has_lanes(native_.config())) {}
 
 Descriptors::~Descriptors() {
   for (const std::atomic<Chunk*>& chunk : chunks_) delete chunk.load(std::memory_order_relaxed);

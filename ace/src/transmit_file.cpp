@@ -21,6 +21,11 @@ constexpr std::size_t per_send_default = std::size_t{64} << 10;
 /// The most that are in memory at a time.
 constexpr std::size_t piece_max = std::size_t{1} << 20;
 
+/// A block that shall send bytes and has none: the program has not moved its write pointer.
+bool lacks_data(const ACE_Message_Block* block, std::size_t bytes) noexcept {
+  return block != nullptr && bytes > 0 && length_of(*block) == 0;
+}
+
 }  // namespace
 
 int TransmitFile::transmit_file(ACE_HANDLE file,
@@ -30,6 +35,12 @@ int TransmitFile::transmit_file(ACE_HANDLE file,
                                 int priority, int signal_number) {
   struct stat status{};
   if (::fstat(file, &status) != 0) return -1;
+  if (S_ISDIR(status.st_mode)) return errno = EISDIR, -1;
+  if (header_and_trailer != nullptr &&
+      (lacks_data(header_and_trailer->header(), header_and_trailer->header_bytes()) ||
+       lacks_data(header_and_trailer->trailer(), header_and_trailer->trailer_bytes()))) {
+    return errno = EINVAL, -1;
+  }
   const auto size = static_cast<std::uint64_t>(status.st_size);
   Transmission::Plan plan;
   plan.socket = this->handle_;

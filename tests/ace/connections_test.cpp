@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <memory>
 #include <utility>
 
@@ -174,6 +175,74 @@ TEST_F(Listeners, AnAcceptTakesNoConnectionOfTheNextOneWithItsNumber) {
   EXPECT_TRUE(drive([&] { return first.failed + first.accepted == 1 && second.accepted == 1; }));
   EXPECT_EQ(1, first.failed);
   ::close(client);
+}
+
+/// The outcome of one accept or connect.
+class OneEnd final : public ACE_Handler {
+ public:
+  void handle_accept(const ACE_Asynch_Accept::Result& result) override {
+    handle = result.accept_handle();
+    take(result);
+  }
+  void handle_connect(const ACE_Asynch_Connect::Result& result) override {
+    handle = result.connect_handle();
+    take(result);
+  }
+  bool ended = false;
+  ACE_HANDLE handle = ACE_INVALID_HANDLE;
+  u_long error = 0;
+  const void* act = nullptr;
+  int priority = 0;
+  int signal_number = 0;
+
+ private:
+  void take(const ACE_Asynch_Result& result) {
+    ended = true;
+    error = result.error();
+    act = result.act();
+    priority = result.priority();
+    signal_number = result.signal_number();
+  }
+};
+
+class Connectors : public AceTest {};
+
+TEST_F(Connectors, AConnectThatFailsAtOnceLeavesTheProgramsSocketOpen) {
+  OneEnd one;
+  ACE_Asynch_Connect connect;
+  ASSERT_EQ(0, connect.open(one, ACE_INVALID_HANDLE, nullptr, ace()));
+  const ACE_INET_Addr where{static_cast<u_short>(1), INADDR_LOOPBACK};
+  const ACE_INET_Addr foreign{static_cast<u_short>(1), "192.0.2.1"};  // not an address of ours
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(0, connect.connect(socket, where, foreign, 1));
+  ASSERT_TRUE(drive([&] { return one.ended; }));
+  EXPECT_EQ(static_cast<u_long>(EADDRNOTAVAIL), one.error);
+  EXPECT_EQ(socket, one.handle);
+  EXPECT_EQ(0, ::close(socket));
+}
+
+TEST_F(Connectors, ResultsOfBothSidesCarryTheGivenArguments) {
+  OneEnd host;
+  OneEnd guest;
+  ACE_INET_Addr where;
+  ACE_Message_Block block(200);
+  ACE_Asynch_Accept accept;
+  ACE_Asynch_Connect connect;
+  ASSERT_EQ(0, accept.open(host, listen_on_loopback(where), nullptr, ace()));
+  ASSERT_EQ(0, accept.accept(block, 0, ACE_INVALID_HANDLE, &host, 3, SIGRTMIN + 2));
+  ASSERT_EQ(0, connect.open(guest, ACE_INVALID_HANDLE, nullptr, ace()));
+  ASSERT_EQ(
+      0, connect.connect(ACE_INVALID_HANDLE, where, ACE_Addr::sap_any, 1, &guest, 4, SIGRTMIN + 3));
+  ASSERT_TRUE(drive([&] { return host.ended && guest.ended; }));
+  EXPECT_EQ(&host, host.act);
+  EXPECT_EQ(3, host.priority);
+  EXPECT_EQ(SIGRTMIN + 2, host.signal_number);
+  EXPECT_EQ(&guest, guest.act);
+  EXPECT_EQ(4, guest.priority);
+  EXPECT_EQ(SIGRTMIN + 3, guest.signal_number);
+  EXPECT_NE(0, ::fcntl(guest.handle, F_GETFL) & O_NONBLOCK);  // as ACE's own leaves it
+  ::close(host.handle);
+  ::close(guest.handle);
 }
 
 // -- a proactor in a reactor's loop ---------------------------------------------------------------
