@@ -533,7 +533,7 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * The peer's address.
+   * The peer's address. That of a connect has the name of the host that the program gave it.
    *
    * @return null if not connected
    * @throws IOException if closed

@@ -71,7 +71,7 @@ public interface Endpoint {
   SocketAddress localAddress() throws IOException;
 
   /**
-   * The peer's address.
+   * The peer's address. That of a connect has the name of the host that the program gave it.
    *
    * @return null if not connected
    * @throws IOException if closed

@@ -98,7 +98,8 @@ final class NativeEndpoint implements Endpoint {
   /** An accept has brought this connection. */
   void accepted(int connection) {
     descriptor = connection;
-    connected();
+    peer = askPeer();
+    connected = true;
   }
 
   private void setDefaults() throws IOException {
@@ -154,15 +155,22 @@ final class NativeEndpoint implements Endpoint {
     return inputShut;
   }
 
-  /** It is connected. */
-  void connected() {
-    try {
-      peer = ask(calls::peerName);
-    } catch (IOException | RuntimeException | OutOfMemoryError e) {
-      // It has been reset already, or there is no memory for the address.
-      peer = null;
-    }
+  /** It is connected to this address, whose name of the host the program wants to know again. */
+  void connected(SocketAddress named) {
+    InetSocketAddress to = checked(named);
+    // A wildcard stands for an address of this machine.
+    InetSocketAddress asked = to.getAddress().isAnyLocalAddress() ? askPeer() : null;
+    peer = asked == null ? to : asked;
     connected = true;
+  }
+
+  /** Null if it has been reset already, or if there is no memory for the address. */
+  private InetSocketAddress askPeer() {
+    try {
+      return ask(calls::peerName);
+    } catch (IOException | RuntimeException | OutOfMemoryError e) {
+      return null;
+    }
   }
 
   /** No other thread gets at the descriptor from now on. Answers whether the close may wait. */
@@ -218,10 +226,7 @@ final class NativeEndpoint implements Endpoint {
       int length = SocketAddresses.encode(checked(remote), family, name);
       Errors.check(calls, calls.connect(descriptor, name.address(), length));
     }
-    connected();
-    if (peer == null) {
-      peer = checked(remote);
-    }
+    connected(remote);
   }
 
   @Override
@@ -239,7 +244,7 @@ final class NativeEndpoint implements Endpoint {
   @Override
   public synchronized SocketAddress remoteAddress() throws IOException {
     requireOpen();
-    return kind == Kind.STREAM || !connected ? peer : ask(calls::peerName);
+    return peer;
   }
 
   /** getsockname or getpeername. */

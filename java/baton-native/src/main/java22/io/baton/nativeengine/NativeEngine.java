@@ -658,7 +658,7 @@ final class NativeEngine implements Engine {
     NativeEndpoint endpoint = (NativeEndpoint) request.transfer.endpoint();
     switch (request.kind) {
       case Kind.CONNECT -> {
-        endpoint.connected();
+        endpoint.connected(request.transfer.address());
         finish(request).completed(0);
       }
       case Kind.CLOSE -> {

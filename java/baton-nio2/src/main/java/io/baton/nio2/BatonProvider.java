@@ -73,7 +73,7 @@ public final class BatonProvider extends AsynchronousChannelProvider {
 
   private synchronized Group defaultGroup() throws IOException {
     if (defaultGroup == null) {
-      defaultGroup = Group.pooled(this, DefaultPool.open());
+      defaultGroup = Group.forAll(this);
     }
     return defaultGroup;
   }

@@ -20,11 +20,15 @@ final class DefaultPool {
     return Executors.newCachedThreadPool(factory());
   }
 
-  /** Threads that keep no program alive. */
+  /**
+   * Threads that keep no program alive. They serve all applications of a server, so they inherit
+   * nothing from the first one: it would stay in memory, and the others would find its classes.
+   */
   static ThreadFactory daemons(String name) {
     AtomicInteger number = new AtomicInteger();
     return work -> {
-      Thread thread = new Thread(work, name + "-" + number.getAndIncrement());
+      Thread thread = new Thread(null, work, name + "-" + number.getAndIncrement(), 0, false);
+      thread.setContextClassLoader(ClassLoader.getSystemClassLoader());
       thread.setDaemon(true);
       return thread;
     };

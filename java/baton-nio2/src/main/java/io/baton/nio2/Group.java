@@ -73,6 +73,11 @@ final class Group extends AsynchronousChannelGroup {
     return new Group(provider, PooledHandlers.in(executor));
   }
 
+  /** The default group. */
+  static Group forAll(AsynchronousChannelProvider provider) throws IOException {
+    return new Group(provider, PooledHandlers.forAll());
+  }
+
   Demultiplexor demultiplexor() {
     return demultiplexor;
   }

@@ -29,6 +29,7 @@ final class PooledHandlers implements Handlers {
 
   private final ExecutorService executor;
   private final boolean own;
+  private final boolean forAll;
   private final int lanes;
   private final Consumer<Pending<?, ?>> execute = this::execute;
   private final List<LaneThread> laneThreads = new CopyOnWriteArrayList<>();
@@ -37,14 +38,20 @@ final class PooledHandlers implements Handlers {
   /** Completed ones, which the executor has, too. */
   private final ConcurrentLinkedQueue<Accept<?>> accepts = new ConcurrentLinkedQueue<>();
 
-  private PooledHandlers(ExecutorService executor, boolean own, int lanes) {
+  private PooledHandlers(ExecutorService executor, boolean own, boolean forAll, int lanes) {
     this.executor = executor;
     this.own = own;
+    this.forAll = forAll;
     this.lanes = lanes;
   }
 
   static PooledHandlers in(ExecutorService executor) {
-    return new PooledHandlers(executor, false, processors());
+    return new PooledHandlers(executor, false, false, processors());
+  }
+
+  /** Those of the default group, see {@link DefaultPool}. */
+  static PooledHandlers forAll() {
+    return new PooledHandlers(DefaultPool.open(), true, true, processors());
   }
 
   /** The threads are there from the beginning: they may have to keep the program alive. */
@@ -60,7 +67,7 @@ final class PooledHandlers implements Handlers {
       pool.shutdown();
       throw e;
     }
-    return new PooledHandlers(pool, true, Math.min(threads, processors()));
+    return new PooledHandlers(pool, true, false, Math.min(threads, processors()));
   }
 
   /** Lanes beyond the processors would gain nothing. */
@@ -74,7 +81,7 @@ final class PooledHandlers implements Handlers {
   }
 
   private Thread newLane(Runnable work) {
-    LaneThread lane = new LaneThread(work);
+    LaneThread lane = new LaneThread(work, forAll);
     laneThreads.add(lane);
     return lane;
   }
@@ -216,8 +223,11 @@ final class PooledHandlers implements Handlers {
     /** By the nanoseconds of the system. */
     volatile long inExecutorSince = NOT_IN_EXECUTOR;
 
-    LaneThread(Runnable lane) {
-      super(lane, "baton-nio2-lane");
+    LaneThread(Runnable lane, boolean forAll) {
+      super(null, lane, "baton-nio2-lane", 0, !forAll);
+      if (forAll) {
+        setContextClassLoader(ClassLoader.getSystemClassLoader());
+      }
       setDaemon(true);
     }
 

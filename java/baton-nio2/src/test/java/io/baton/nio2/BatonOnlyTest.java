@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotSame;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -774,6 +775,56 @@ class BatonOnlyTest extends Nio2Contract {
       thread.setDaemon(true);
       MADE.add(thread);
       return thread;
+    }
+  }
+
+  @Test
+  void theDefaultGroupInheritsNothingOfAnApplication() throws IOException {
+    Set<Thread> before = Thread.getAllStackTraces().keySet();
+    AtomicBoolean inherited = new AtomicBoolean();
+    InheritableThreadLocal<String> request =
+        new InheritableThreadLocal<>() {
+          @Override
+          protected String childValue(String value) {
+            inherited.set(true);
+            return value;
+          }
+        };
+    Thread current = Thread.currentThread();
+    ClassLoader own = current.getContextClassLoader();
+    ClassLoader application = new ClassLoader(own) {};
+    CompletableFuture<ClassLoader> seen = new CompletableFuture<>();
+    current.setContextClassLoader(application);
+    request.set("of the application");
+    try {
+      var listener = closeLater(new BatonProvider().openAsynchronousServerSocketChannel(null));
+      listener.bind(new InetSocketAddress("127.0.0.1", 0));
+      Then<AsynchronousSocketChannel> then =
+          accepted -> {
+            seen.complete(Thread.currentThread().getContextClassLoader());
+            accepted.close();
+          };
+      listener.accept(null, then);
+      get(open(null).connect(listener.getLocalAddress()));
+      assertSame(ClassLoader.getSystemClassLoader(), Patience.await(seen, "the accept"));
+      // A thread that the application's own thread makes.
+      AsynchronousSocketChannel closed =
+          closeLater(new BatonProvider().openAsynchronousSocketChannel(null));
+      closed.close();
+      Completion<Void> refused = new Completion<>();
+      closed.connect(ANY_PORT, null, refused);
+      refused.awaitFailure("connect");
+      assertSame(ClassLoader.getSystemClassLoader(), refused.thread.getContextClassLoader());
+      // The lanes, which live as long as the Java machine, and not those of the test.
+      for (Thread thread : Thread.getAllStackTraces().keySet()) {
+        if (!before.contains(thread)) {
+          assertNotSame(application, thread.getContextClassLoader(), thread::getName);
+        }
+      }
+      assertFalse(inherited.get());
+    } finally {
+      request.remove();
+      current.setContextClassLoader(own);
     }
   }
 

@@ -12,6 +12,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.io.IOException;
 import java.net.BindException;
 import java.net.ConnectException;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.SocketAddress;
@@ -39,6 +40,18 @@ abstract class ConnectContract extends Nio2Contract {
 
   ConnectContract(Maker maker) {
     super(maker);
+  }
+
+  @Test
+  void thePeerKeepsTheNameThatTheProgramGaveIt() throws Exception {
+    AsynchronousServerSocketChannel listener = listen(null);
+    int port = ((InetSocketAddress) listener.getLocalAddress()).getPort();
+    InetAddress host = InetAddress.getByAddress("server.example", new byte[] {127, 0, 0, 1});
+    AsynchronousSocketChannel near = open(null);
+    get(near.connect(new InetSocketAddress(host, port)));
+    InetSocketAddress peer = (InetSocketAddress) near.getRemoteAddress();
+    assertEquals("server.example", peer.getHostString());
+    assertEquals(listener.getLocalAddress(), peer);
   }
 
   @Test

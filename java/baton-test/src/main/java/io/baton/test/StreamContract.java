@@ -501,6 +501,27 @@ public abstract class StreamContract extends EngineContract {
   }
 
   @Test
+  void thePeerKeepsTheNameThatTheProgramGaveIt() throws Exception {
+    Recorder accepting = new Recorder();
+    AsynchChannel listener = listener(accepting);
+    InetAddress host = InetAddress.getByAddress("server.example", new byte[] {127, 0, 0, 1});
+    Recorder client = new Recorder();
+    AsynchChannel channel =
+        demultiplexor.connect(new InetSocketAddress(host, address(listener).getPort()), client);
+    client.nextGood(What.CONNECT);
+    // A client of TLS compares the certificate with it.
+    assertEquals("server.example", hostOf(channel));
+    assertEquals(address(listener), channel.getRemoteAddress());
+    // The other end knows the number only, unless the system is asked for the name.
+    AsynchChannel accepted = accepting.nextGood(What.ACCEPT).accepted();
+    assertEquals("127.0.0.1", hostOf(accepted));
+  }
+
+  private static String hostOf(AsynchChannel channel) throws IOException {
+    return ((InetSocketAddress) channel.getRemoteAddress()).getHostString();
+  }
+
+  @Test
   void theAddressOfAPeerIsKnownAfterItsReset() throws Exception {
     Recorder recorder = new Recorder();
     AsynchChannel listener = listener(recorder);
