@@ -237,9 +237,9 @@ class BATON_EXPORT IoObject {
   /// program ends with a message, unless the proactor's memory was freed or reused.
   ~IoObject();
 
-  /// Whether it has a handle.
-  [[nodiscard]] bool is_open() const noexcept { return handle_ != nullptr; }
-  /// Null when closed.
+  /// Whether it has a handle that is not closed. False after its proactor's finish().
+  [[nodiscard]] bool is_open() const noexcept { return native() != invalid_handle; }
+  /// Null when closed by the object itself.
   [[nodiscard]] Handle* handle() const noexcept { return handle_; }
   /// The descriptor; invalid_handle when closed.
   [[nodiscard]] NativeHandle native() const noexcept {

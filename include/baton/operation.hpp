@@ -225,8 +225,9 @@ class BATON_EXPORT Operation {
   // -- what a user sets, before start -------------------------------------------------------------
 
   /// The operation completes with errc::timed_out if it is not done by then; never() by default.
-  /// Kept for this activation only. While it is pending: errc::operation_in_use, and nothing
-  /// changes; Proactor::move_deadline moves the deadline of a pending one.
+  /// Kept for this activation only. A post has no deadline, and leaves it for the next start. While
+  /// it is pending: errc::operation_in_use, and nothing changes; Proactor::move_deadline moves the
+  /// deadline of a pending one.
   std::error_code set_deadline(Deadline deadline) noexcept {
     if (is_pending()) return make_error_code(errc::operation_in_use);
     deadline_ = deadline;

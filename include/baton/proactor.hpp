@@ -72,7 +72,9 @@ struct Home {
   static constexpr std::uint32_t by_policy = ~0U - 1;
   /// The first of the team that takes the operation (P-15).
   static constexpr std::uint16_t any_processor = Handle::any_processor;
-  std::uint32_t lane = here_or_next;  ///< number of a lane, or one of the values above
+  /// Number of a lane, or one of the values above. A number that this proactor does not have, as
+  /// with fewer lanes than the program was written for, counts as here_or_next.
+  std::uint32_t lane = here_or_next;
   /// The handle's operations go to this one of Config::processors, counted from 0, if it takes
   /// their kind, else to the first that does. adopt returns errc::bad_configuration when the team
   /// has no processor of that number.

@@ -120,7 +120,7 @@ CancelResult Proactor::Core::cancel(Handle& handle) noexcept {
     if (loop.mine()) {
       loop.begin_call();
       asked = ledger_.cancel(loop.lane(), handle);
-    } else {
+    } else if (Access::phase(handle) != Access::Phase::free) {
       const std::uint32_t generation = handle.generation();
       const bool borrowed = !handle.owned();
       loop.ask(handle, {generation, LaneRequests::cancel});

@@ -137,6 +137,31 @@ TEST_P(Awaitables, a_second_await_is_refused_and_leaves_the_first) {
   }(proactor(), pair()));
 }
 
+TEST_P(Awaitables, an_await_that_started_nothing_may_be_tried_again) {
+  complete([](Proactor& proactor, Ends ends) -> Task<void> {
+    std::array<char, 8> buffer{};
+    CancellationSource source{proactor};
+    source.cancel();
+    auto read = ends.first.read(buffer).cancel_with(source.token());
+    auto until = ends.first.read_until(buffer, 0, ";").cancel_with(source.token());
+    auto slept = sleep_for(proactor, 1h).cancel_with(source.token());
+    for (int i = 0; i < 2; ++i) {
+      const auto cancelled_read = co_await read;
+      EXPECT_EQ(cancelled_read.error(), std::errc::operation_canceled);
+      const auto cancelled_until = co_await until;
+      EXPECT_EQ(cancelled_until.error(), std::errc::operation_canceled);
+      const auto cancelled_sleep = co_await slept;
+      EXPECT_EQ(cancelled_sleep.error(), std::errc::operation_canceled);
+    }
+    StreamSocket closed;
+    auto of_closed = closed.read(buffer);
+    for (int i = 0; i < 2; ++i) {
+      const auto refused = co_await of_closed;
+      EXPECT_EQ(refused.error(), errc::handle_closed);
+    }
+  }(proactor(), pair()));
+}
+
 TEST_P(Awaitables, a_wait_of_a_timer_is_awaited_once) {
   complete([](Proactor& proactor) -> Task<void> {
     Timer timer{proactor};

@@ -9,8 +9,9 @@
 // An awaitable is awaited once, in the expression that makes it or later. Until then it moves: it
 // may be named, returned, or stored. It owns what it was made of; a modifier moves the awaitable
 // into its result. A second await, pending or not, returns errc::operation_in_use and leaves the
-// first as it was. REQUIRES: it is neither moved nor destroyed while it is awaited, and all its
-// awaits are made by one thread or in one strand.
+// first as it was. After an await that started nothing (its result is the error of a start), the
+// next one tries again. REQUIRES: it is neither moved nor destroyed while it is awaited, and all
+// its awaits are made by one thread or in one strand.
 #pragma once
 
 #include <atomic>

@@ -2,6 +2,7 @@
 #include "engines/chaos/chaos_engine.hpp"
 
 #include <errno.h>
+#include <limits.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -63,10 +64,15 @@ std::size_t total(const Operation& operation) noexcept {
   return sum;
 }
 
-// A record cannot be split: a part of a read would lose the rest of it.
+// A record cannot be split: a part of a read would lose the rest of it. A short write to a pipe is
+// made whole (contract.md, rule 10).
 bool can_go_in_parts(const os::System& system, const Operation& operation) noexcept {
   if (!is_stream(operation.kind()) && !is_file(operation.kind())) return false;
   if (is_stream(operation.kind()) && moves_records(system, operation)) return false;
+  if (operation.kind() == OperationKind::write_stream &&
+      operation.handle()->kind() == HandleKind::pipe && total(operation) <= PIPE_BUF) {
+    return false;
+  }
   return !operation.has(Operation::until) && !operation.has(Operation::pooled);
 }
 

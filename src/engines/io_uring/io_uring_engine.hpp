@@ -175,8 +175,10 @@ class IoUringEngine final : public Engine {
   [[nodiscard]] Deadline next_try() const noexcept;
   Deadline retry_backed_off(Deadline deadline, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
-  [[gnu::always_inline]] Entered enter(Deadline until) noexcept;
-  [[gnu::noinline]] Entered enter_otherwise(Entered entered, Deadline until) noexcept;
+  [[gnu::always_inline]] Entered enter(Deadline until, OperationQueue& completed) noexcept;
+  [[gnu::noinline]] Entered enter_otherwise(Entered entered, Deadline until,
+                                            OperationQueue& completed) noexcept;
+  void end_withdrawn(OperationQueue& completed) noexcept BATON_REQUIRES(mutex_);
   Entered submit_ring() noexcept;
   [[nodiscard]] bool may_enter() noexcept BATON_REQUIRES(mutex_);
   void submit_lot() noexcept BATON_REQUIRES(mutex_);

@@ -9,6 +9,7 @@
 #include "base/assert.hpp"
 #include "baton/limits.hpp"
 #include "engines/common/look.hpp"
+#include "engines/common/pauses.hpp"
 
 namespace baton::engines::uring {
 namespace {
@@ -20,13 +21,24 @@ bool is_forbidden(int error) noexcept {
 
 }  // namespace
 
-Entered IoUringEngine::enter_otherwise(Entered entered, Deadline until) noexcept {
+Entered IoUringEngine::enter_otherwise(Entered entered, Deadline until,
+                                       OperationQueue& completed) noexcept {
   if (BATON_UNLIKELY(entered == Entered::foreign)) {
     // Does not wait: the new ring has no poll of the interrupt descriptor yet.
     const int error = take_over();
     if (error == 0) return ring_->submit();
-    if (!is_forbidden(error)) return Entered::congested;
-    note_refusal(error);
+    if (is_forbidden(error)) {
+      note_refusal(error);
+    } else {
+      mutex_.assume_held();
+      // No descriptor or no memory. The old ring hears of no interrupt, and the caller's other work
+      // may free some.
+      warn_now_and_then("io_uring: no descriptor or no memory for the ring of another thread");
+      end_withdrawn(completed);
+      if (completed.empty() && until != Deadline::immediately()) {
+        pause_for(system_, shortage_pause_ms(0));
+      }
+    }
     return Entered::interrupted;  // the next wait goes on from here
   }
   if (entered == Entered::congested && !ring_->has_completions()) {
@@ -42,6 +54,23 @@ Entered IoUringEngine::enter_otherwise(Entered entered, Deadline until) noexcept
     return Entered::interrupted;  // the next wait goes on from here
   }
   return entered;
+}
+
+// Operations that were cancelled before the kernel had them need no ring to end.
+void IoUringEngine::end_withdrawn(OperationQueue& completed) noexcept {
+  for (;;) {
+    abi::Sqe* withdrawn = nullptr;
+    ring_->for_each_unsubmitted([&](abi::Sqe& request) {
+      mutex_.assume_held();
+      const bool is_one = request.opcode == abi::op_nop && request_of(request.user_data) != nullptr;
+      if (is_one && withdrawn == nullptr) withdrawn = &request;
+    });
+    if (withdrawn == nullptr) return;
+    // As the kernel would answer it. The tag of an operation is used once.
+    settle_any(
+        {.user_data = std::exchange(withdrawn->user_data, wake_tag), .result = 0, .flags = 0},
+        completed);
+  }
 }
 
 Entered IoUringEngine::submit_ring() noexcept {

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <limits>
@@ -70,12 +71,26 @@ Verdict finish_datagram(Operation& operation, const Message* message, std::size_
   return Verdict::finished;
 }
 
-Verdict moved(Operation& operation, const Message* message, std::size_t bytes) noexcept {
+// A FIFO reads as ended before its first writer has come, too. A poll of it waits for that writer,
+// and finds a true end at once.
+[[gnu::noinline]] bool may_not_have_begun(Operation& operation, const os::System& system) noexcept {
+  const Handle& handle = *operation.handle();
+  if (operation.kind() != OperationKind::read_stream || handle.kind() != HandleKind::pipe) {
+    return false;
+  }
+  struct stat status{};
+  return !progress(operation).begun && system.fstat(handle.native(), &status) == 0 &&
+         S_ISFIFO(status.st_mode);
+}
+
+Verdict moved(Operation& operation, const Message* message, std::size_t bytes,
+              const os::System& system) noexcept {
   if (operation.kind() == OperationKind::read_datagram ||
       operation.kind() == OperationKind::write_datagram) {
     return finish_datagram(operation, message, bytes);
   }
   if (progress(operation).pool != nullptr) return finish_pooled(operation, bytes);
+  if (bytes == 0 && may_not_have_begun(operation, system)) return Verdict::poll;
   // A direct file may end between two of its blocks; a read cannot continue there.
   const bool done =
       operation.handle()->direct() ? advance(operation, bytes) : advance_file(operation, bytes);
@@ -258,7 +273,7 @@ Verdict succeeded(Operation& operation, const Message* message, int result,
       }
       return finish(operation, 0);
     default:
-      return moved(operation, message, static_cast<std::size_t>(result));
+      return moved(operation, message, static_cast<std::size_t>(result), system);
   }
 }
 

@@ -299,14 +299,15 @@ Deadline IoUringEngine::next_retry() const noexcept {
 // Makes one entry, or none if there is nothing to submit and no need to wait. Completions that the
 // kernel holds back for an entry are fetched even when others are at hand: one connection with some
 // each time would starve the others.
-inline Entered IoUringEngine::enter(Deadline until) noexcept {
+inline Entered IoUringEngine::enter(Deadline until, OperationQueue& completed) noexcept {
   const std::uint32_t count = ring_->unsubmitted();
   if (count == 0 && !ring_->needs_kernel()) {
     if (ring_->has_completions()) return Entered::done;
     if (until == Deadline::immediately()) return Entered::timed_out;
   }
   const Entered entered = ring_->submit_and_wait(count, until);
-  return BATON_LIKELY(entered == Entered::done) ? entered : enter_otherwise(entered, until);
+  return BATON_LIKELY(entered == Entered::done) ? entered
+                                                : enter_otherwise(entered, until, completed);
 }
 
 void IoUringEngine::wait(OperationQueue& completed, Deadline deadline) noexcept {
@@ -319,7 +320,7 @@ void IoUringEngine::wait(OperationQueue& completed, Deadline deadline) noexcept 
     } else {
       until = prepare_wait(completed, deadline);
     }
-    const Entered entered = enter(until);
+    const Entered entered = enter(until, completed);
     const bool interrupted = reap(completed);
     if (!completed.empty() || interrupted || entered == Entered::interrupted) return;
     if (deadline.is_never()) continue;

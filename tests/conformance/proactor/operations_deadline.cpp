@@ -42,6 +42,28 @@ TEST_P(Timing, an_operation_times_out_with_the_bytes_it_moved) {
   EXPECT_EQ(proactor().statistics().cancelled, 0U);
 }
 
+TEST_P(Timing, a_post_leaves_the_deadline_for_the_next_start) {
+  Pair pair = unix_pair();
+  Handle* const handle = adopt(pair.ours);
+  std::string& into = memory(1);
+  Probe& both = operation();
+  both.set_deadline(Deadline::immediately());
+  ++both.starts;
+  ASSERT_FALSE(proactor().post(both));
+  finish(both);
+  EXPECT_FALSE(both.error());
+  const auto read = [&] {
+    both.prepare(OperationKind::read_stream, handle);
+    both.set_buffer(MutableBuffer{into});
+    start(both);
+    finish(both);
+    return both.error();
+  };
+  EXPECT_EQ(read(), errc::timed_out);
+  send_all(pair.peer.get(), "x");
+  EXPECT_EQ(read(), std::error_code{}) << "that was the last start with a deadline";
+}
+
 TEST_P(Timing, every_kind_that_waits_can_time_out) {
   Pair pair = unix_pair();
   Endpoint endpoint = Endpoint::loopback(0);

@@ -1,4 +1,8 @@
 // Rule 4: reading and writing of streams - sockets and pipes (P-18, P-19).
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
 #include <thread>
 
 #include "baton/buffer_pool.hpp"
@@ -15,6 +19,27 @@ class Stream : public Operations {
     const int bytes = 4'096;
     ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     ::setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
+  }
+
+  /// The reading end of a FIFO that no writer has opened, in non-blocking mode.
+  static Fd fifo() {
+    std::string folder = testing::TempDir() + "baton.XXXXXX";
+    EXPECT_NE(::mkdtemp(folder.data()), nullptr);
+    const std::string path = folder + "/fifo";
+    EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    Fd reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    EXPECT_GE(reader.get(), 0);
+    ::unlink(path.c_str());
+    ::rmdir(folder.c_str());
+    return reader;
+  }
+  static Fd writer_of(int fifo) {
+    Fd writer = ::open(("/proc/self/fd/" + std::to_string(fifo)).c_str(), O_WRONLY | O_CLOEXEC);
+    EXPECT_GE(writer.get(), 0);
+    return writer;
+  }
+  static void write_all(int fd, std::string_view text) {
+    EXPECT_EQ(::write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
 };
 BATON_CONFORMANCE_SOCKET_SUITE(Stream);
@@ -243,6 +268,44 @@ TEST_P(Stream, pooled_reads_take_a_block_only_for_data) {
     if (probe->buffer().size != 0) pool.give(probe->buffer().data);
   }
   EXPECT_EQ(pool.available(), 2U);
+}
+
+TEST_P(Stream, a_read_of_a_fifo_waits_for_its_first_writer) {
+  for (const bool owned : {true, false}) {
+    for (const bool blocking : {true, false}) {
+      Fd reader = fifo();
+      const int number = reader.get();
+      ASSERT_EQ(::fcntl(number, F_SETFL, blocking ? 0 : O_NONBLOCK), 0);
+      Handle* const handle =
+          owned ? adopt(reader, HandleKind::pipe) : borrow(reader, HandleKind::pipe);
+      std::string& into = memory(64);
+      Probe& first = reading(handle, into);
+      start(first);
+      run_for(1ms);
+      EXPECT_TRUE(first.is_pending()) << owned << blocking;
+      {
+        const Fd writer = writer_of(number);
+        write_all(writer.get(), "first");
+        finish(first);
+        EXPECT_EQ(first.bytes(), 5U);
+      }
+      for (int i = 0; i < 2; ++i) {
+        Probe& end = reading(handle, into);
+        finish(end);
+        EXPECT_FALSE(end.error());
+        EXPECT_EQ(end.bytes(), 0U) << "its writers have ended it";
+      }
+      const Fd another = writer_of(number);
+      Probe& next = reading(handle, into);
+      start(next);
+      run_for(1ms);
+      EXPECT_TRUE(next.is_pending());
+      write_all(another.get(), "next");
+      finish(next);
+      EXPECT_EQ(next.bytes(), 4U);
+      finish_close(handle);
+    }
+  }
 }
 
 }  // namespace

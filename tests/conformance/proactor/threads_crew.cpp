@@ -628,6 +628,41 @@ TEST_P(CrewsWithoutRings, a_lane_that_is_not_led_is_an_error) {
   }
 }
 
+// A lane that was idle when its thread left has a pinned ring, which its next thread cannot enter.
+TEST_P(CrewsWithoutRings, a_lane_whose_next_thread_gets_no_ring_does_its_other_work) {
+  use_two_lanes();
+  run(2);
+  wait_until_asleep(2);
+  stop();
+  proactor().restart();
+  setup_error = EMFILE;
+  run(2);
+  Stream pending[2];
+  for (const std::uint32_t lane : {0U, 1U}) {
+    read_in(lane, pending[lane]);
+    Stream stream;
+    Handle* const closed = adopt(stream.ours, HandleKind::stream_socket, Home{lane});
+    Operation& cancelled = operation();
+    read_byte(closed, cancelled);
+    proactor().close_detached(*closed);
+    EXPECT_TRUE(at_end(stream.peer.get()));
+    EXPECT_EQ(cancelled.error(), std::errc::operation_canceled);
+    Gate& ran = gate();
+    post([&] { ran.open(); }, Notify::strong, Home{lane});
+    ran.wait();
+    EXPECT_TRUE(ran.is_open());
+  }
+  if (HasFailure()) setup_error = 0;  // so that the test ends
+  stop();                             // its threads come out of run()
+  proactor().restart();
+  run(2);
+  setup_error = 0;
+  for (const std::uint32_t lane : {0U, 1U}) {
+    const Peer session = echo(Home{lane});
+    round_trip(session.get());
+  }
+}
+
 // The engine of the first lane is lost, and any thread may lead that lane. The engine of the second
 // lane was never entered.
 TEST_P(CrewsWithoutRings, a_lane_that_is_not_led_beside_a_lost_engine_is_an_error) {

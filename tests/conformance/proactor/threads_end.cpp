@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "baton/log.hpp"
+#include "baton/stream_socket.hpp"
 #include "threads.hpp"
 
 namespace baton::conformance {
@@ -107,6 +108,21 @@ TEST_P(End, finish_does_the_same_before_the_destructor) {
   proactor().finish();
   destroy();
   EXPECT_EQ(seen_.completed, pending) << "nothing is left for the destructor";
+}
+
+TEST_P(End, its_objects_are_closed_afterwards) {
+  use(2);
+  auto [left, right] = StreamSocket::pair(proactor()).value();
+  EXPECT_TRUE(left.is_open());
+  proactor().finish();
+  for (StreamSocket* end : {&left, &right}) {
+    EXPECT_FALSE(end->is_open());
+    EXPECT_EQ(end->native(), invalid_handle);
+    EXPECT_EQ(end->cancel(), CancelResult::nothing_pending);
+    char byte = 0;
+    EXPECT_TRUE(end->read(MutableBuffer{&byte, 1}, [](Operation&) {}));
+    EXPECT_EQ(end->close([](Operation&) {}), errc::handle_closed);
+  }
 }
 
 TEST_P(End, runs_pending_operations_after_threads_have_run_it) {

@@ -43,6 +43,20 @@ TEST_P(Lanes, there_are_as_many_as_were_asked_for) {
   round_trip(session.get());  // the others are not disturbed
 }
 
+TEST_P(Lanes, a_number_that_does_not_exist_is_as_good_as_none) {
+  use(2);
+  run_all(2);
+  const std::uint32_t unknown = proactor().lanes();
+  for (const std::uint32_t lane : {unknown, unknown + 1'000, Home::by_policy - 1}) {
+    EXPECT_LT(home_of({.lane = lane}), unknown);
+    Peer session = echo({.lane = lane});
+    round_trip(session.get());
+    Gate& ran = gate();
+    post([&] { ran.open(); }, Notify::strong, {.lane = lane});
+    ran.wait();
+  }
+}
+
 TEST_P(Lanes, a_lane_that_was_left_is_free_again) {
   use(1);
   for (int i = 0; i < 3; ++i) {

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <limits.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -263,6 +264,31 @@ TEST_P(ChaosOver, PacketsAndCountersStayWhole) {
     ASSERT_EQ(number, 7U);
   }
   ::close(packets[1]);
+}
+
+TEST_P(ChaosOver, ShortWritesToAPipeStayWhole) {
+  ProcessorConfig processor = calm(GetParam());
+  processor.chaos_short = 100;
+  begin(processor);
+  ASSERT_EQ(::pipe2(fd_, O_CLOEXEC), 0);
+  Handle& writer = **proactor_->adopt(std::exchange(fd_[1], -1), HandleKind::pipe);
+  std::array<char, 2 * PIPE_BUF> buffer{};
+  for (int i = 0; i < 20; ++i) {
+    Operation write;
+    start(write, OperationKind::write_stream, writer, {buffer.data(), PIPE_BUF});
+    finish(write);
+    ASSERT_EQ(write.bytes(), std::size_t{PIPE_BUF});
+    ASSERT_EQ(::read(fd_[0], buffer.data(), PIPE_BUF), PIPE_BUF);
+  }
+  bool split = false;
+  for (int i = 0; i < 20 && !split; ++i) {
+    Operation write;
+    start(write, OperationKind::write_stream, writer, buffer);
+    finish(write);
+    split = write.bytes() < buffer.size();
+    ASSERT_EQ(::read(fd_[0], buffer.data(), buffer.size()), static_cast<ssize_t>(write.bytes()));
+  }
+  EXPECT_TRUE(split) << "longer writes may be short";
 }
 
 TEST_P(ChaosOver, SuccessiveOperationsStayInOrder) {
