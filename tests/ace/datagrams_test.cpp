@@ -13,17 +13,6 @@ namespace {
 
 class Datagrams : public Transfers {
  protected:
-  static int bound(ACE_INET_Addr& where) {
-    const int fildes = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof(address);
-    EXPECT_EQ(0, ::bind(fildes, reinterpret_cast<sockaddr*>(&address), size));
-    EXPECT_EQ(0, ::getsockname(fildes, reinterpret_cast<sockaddr*>(&address), &size));
-    where.set(&address, sizeof(address));
-    return fildes;
-  }
   Datagrams() {
     EXPECT_EQ(0, reader_.open(taker_, here_, nullptr, ace()));
     EXPECT_EQ(0, writer_.open(taker_, there_, nullptr, ace()));
@@ -35,8 +24,8 @@ class Datagrams : public Transfers {
 
   ACE_INET_Addr here_address_;
   ACE_INET_Addr there_address_;
-  const int here_ = bound(here_address_);
-  const int there_ = bound(there_address_);
+  const int here_ = bound_to_loopback(SOCK_DGRAM, here_address_);
+  const int there_ = bound_to_loopback(SOCK_DGRAM, there_address_);
   ACE_Asynch_Read_Dgram reader_;
   ACE_Asynch_Write_Dgram writer_;
   std::size_t bytes_ = 0;

@@ -147,18 +147,6 @@ void connections(World& world) {
   block.reset();
 }
 
-int bound(ACE_INET_Addr& where) {
-  const int fildes = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(0, ::bind(fildes, reinterpret_cast<sockaddr*>(&address), size));
-  EXPECT_EQ(0, ::getsockname(fildes, reinterpret_cast<sockaddr*>(&address), &size));
-  where.set(&address, sizeof(address));
-  return fildes;
-}
-
 /// One block, and a chain, to an address.
 void datagrams(World& world) {
   ACE_INET_Addr here_address;
@@ -171,8 +159,8 @@ void datagrams(World& world) {
   ACE_Asynch_Write_Dgram writer;
   {
     const Own own;
-    here = bound(here_address);
-    there = bound(there_address);
+    here = bound_to_loopback(SOCK_DGRAM, here_address);
+    there = bound_to_loopback(SOCK_DGRAM, there_address);
     in = std::make_unique<ACE_Message_Block>(100);
     out = std::make_unique<ACE_Message_Block>(100);
     world.ends_by([&] { return reader.cancel(); });

@@ -21,16 +21,21 @@ std::size_t open_descriptors() {
   return count;
 }
 
-int listen_on_loopback(ACE_INET_Addr& where) {
-  const int fildes = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+int bound_to_loopback(int type, ACE_INET_Addr& where) {
+  const int fildes = ::socket(AF_INET, type | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
   EXPECT_EQ(0, ::bind(fildes, reinterpret_cast<sockaddr*>(&address), size));
-  EXPECT_EQ(0, ::listen(fildes, 1'024));
   EXPECT_EQ(0, ::getsockname(fildes, reinterpret_cast<sockaddr*>(&address), &size));
   where.set(&address, sizeof(address));
+  return fildes;
+}
+
+int listen_on_loopback(ACE_INET_Addr& where) {
+  const int fildes = bound_to_loopback(SOCK_STREAM, where);
+  EXPECT_EQ(0, ::listen(fildes, 1'024));
   return fildes;
 }
 

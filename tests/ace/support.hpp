@@ -55,7 +55,8 @@ class Count {
 /// Descriptors of this process that are open.
 std::size_t open_descriptors();
 
-/// A listening socket on the loopback, of the system's own; and a pair that is connected.
+/// Sockets of the system's own on the loopback: of a type, one that listens, a connected pair.
+int bound_to_loopback(int type, ACE_INET_Addr& where);
 int listen_on_loopback(ACE_INET_Addr& where);
 struct SocketPair {
   SocketPair();
