@@ -1,8 +1,8 @@
 // DatagramSocket: UDP and UNIX datagrams. Each request has the three forms of io_object.hpp.
 //
 // Datagrams keep their boundaries; their order is not guaranteed. A datagram that is longer than
-// the buffer is truncated; an empty one is a datagram like any other, not an end. A buffer has at
-// most SSIZE_MAX bytes (else perhaps EINVAL).
+// the buffer is truncated; an empty one is a datagram like any other, not an end. A buffer of more
+// bytes than memory has addresses may be refused by the system (EINVAL, EFAULT).
 #pragma once
 
 #include <cstddef>

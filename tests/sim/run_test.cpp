@@ -226,8 +226,7 @@ TEST(SimulatedMachine, DoesNotTakeItsOwnFaultsForTheLibrarys) {
     std::uint64_t seed;
     std::uint32_t operations;
   };
-  constexpr Case cases[] = {
-      {88'508, 7'000}, {86'358, 500}, {107'828, 2'000}, {191'392, 1'000}};
+  constexpr Case cases[] = {{88'508, 7'000}, {86'358, 500}, {107'828, 2'000}, {191'392, 1'000}};
   for (const Case& each : cases) {
     EXPECT_EQ(run(each.seed, each.seed, {}, each.operations).violations, 0U);
   }
