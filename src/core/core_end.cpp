@@ -199,8 +199,7 @@ void Proactor::Core::refuse_to_end_driven(const char* sentence) const noexcept {
     detail::misused(
         "a proactor was ended while another thread keeps a lane of it, whose engine is bound to "
         "that thread (profile=pinned): call run() there once more, after stop(), or let that "
-        "thread "
-        "end before");
+        "thread end before");
   }
 }
 
