@@ -52,8 +52,26 @@ class Patches(unittest.TestCase):
         self.assertIsNone(why)
         self.assertIn("line ten\n", text)
 
-    def test_one_that_applies_at_an_offset_is_refused(self):
+    def test_one_whose_lines_have_moved_is_planted_where_they_are(self):
         why, text = self.apply(["new\n", *LINES])
+        self.assertIsNone(why)
+        self.assertIn("line 9\nline ten\nline 11\n", text)
+
+    def test_one_that_could_belong_to_two_places_is_refused(self):
+        why, text = self.apply(["new\n", *LINES, *LINES])
+        self.assertIn("offset", why)
+        self.assertNotIn("line ten\n", text)
+
+    def test_one_of_two_places_is_known_by_its_line(self):
+        why, text = self.apply([*LINES, *LINES])
+        self.assertIsNone(why)
+        self.assertEqual(text.index("line ten\n"), text.index("line 9\n") + len("line 9\n"))
+
+    def test_each_hunk_of_each_file_has_to_have_its_place(self):
+        second = PATCH[PATCH.index("--- a/"):].replace("file", "second")
+        self.patch.write_text(PATCH + second)
+        (self.root / "second").write_text("".join(["new\n", *LINES, *LINES]))
+        why, text = self.apply(LINES)
         self.assertIn("offset", why)
         self.assertNotIn("line ten\n", text)
 
