@@ -108,12 +108,12 @@ final class ChannelCore {
   }
 
   /** As the other one, but needs no memory: request is requestToCancel(activation). */
-  boolean cancel(long activation, Posted request) {
+  boolean cancel(long activation, CancelRequest request) {
     return isCancelledHere(activation) || mayBeOnItsWay() && lane.submit(request);
   }
 
-  Posted requestToCancel(long activation) {
-    return new Posted(lane, () -> cancelHere(activation));
+  CancelRequest requestToCancel(long activation) {
+    return new CancelRequest(this, activation);
   }
 
   private boolean isCancelledHere(long activation) {
@@ -525,7 +525,8 @@ final class ChannelCore {
 
   // -- the lane's thread: early ends -------------------------------------------------------------
 
-  private boolean cancelHere(long activation) {
+  /** False if there is no such operation here, or not yet. */
+  boolean cancelHere(long activation) {
     Operation operation = find(activation);
     if (operation == null || operation.endEarly != null) {
       return operation != null;

@@ -52,7 +52,10 @@ final class Lane implements Runnable {
   /** Tasks that found no memory, for the next turn, which comes after a pause at most. */
   private final TaskQueue<Task> again = new TaskQueue<>();
 
-  /** Accepts that are completed or come from other threads. They have their share of a turn. */
+  /**
+   * Accepts that are completed or come from other threads, and requests to cancel them. They have
+   * their share of a turn.
+   */
   final TaskQueue<Task> accepts = new TaskQueue<>();
 
   final TimerHeap timers = new TimerHeap();

@@ -102,7 +102,7 @@ final class OperationFuture<T> extends CompletableFuture<T> {
       return false;
     }
     // Made first: there may be no memory for it, and then nothing is changed.
-    Posted request = channel.core.requestToCancel(activation);
+    CancelRequest request = channel.core.requestToCancel(activation);
     givenUp = true;
     channel.core.cancel(activation, request);
     return true;

@@ -2,6 +2,7 @@ package io.baton.test;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -19,6 +20,8 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.Random;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
 import org.junit.jupiter.api.Test;
 
@@ -246,6 +249,36 @@ public abstract class CancelContract extends EngineContract {
       assertTrue(e.getMessage().contains("reset"), e::toString);
     }
     connection.peer().close();
+  }
+
+  @Test
+  void rule5AcceptsThatTheLaneHasNotSeenCanBeCancelled() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel listener = demultiplexor.listen(loopback(), recorder);
+    for (boolean futures : new boolean[] {false, true}) {
+      CountDownLatch mayGoOn = new CountDownLatch(1);
+      listener.post(() -> Patience.await(mayGoOn, "the starts"));
+      List<Long> numbers = new ArrayList<>();
+      List<CompletableFuture<?>> accepts = new ArrayList<>();
+      // More than the lane begins in one piece.
+      for (int i = 0; i < 100; i++) {
+        if (futures) {
+          accepts.add(listener.futures().accept(new Recorder()));
+        } else {
+          numbers.add(listener.accept());
+        }
+      }
+      numbers.forEach(number -> assertTrue(listener.cancel(number)));
+      accepts.forEach(accept -> assertTrue(accept.cancel(false)));
+      mayGoOn.countDown();
+      for (int i = 0; i < numbers.size(); i++) {
+        recorder.nextFailed(What.ACCEPT, OperationCancelledException.class);
+      }
+      for (CompletableFuture<?> accept : accepts) {
+        assertInstanceOf(
+            OperationCancelledException.class, Patience.awaitFailure(accept, "a cancelled accept"));
+      }
+    }
   }
 
   @Test
