@@ -2,6 +2,8 @@ package io.baton.nio2;
 
 import io.baton.ChannelClosedException;
 import io.baton.OperationTimedOutException;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.CompletionHandler;
 import java.nio.channels.InterruptedByTimeoutException;
@@ -14,6 +16,16 @@ import java.util.concurrent.Future;
  * <p>Completing it is for one thread. A handler is called by a thread of the group.
  */
 class Pending<V, A> implements Runnable {
+  private static final VarHandle ARRIVED;
+
+  static {
+    try {
+      ARRIVED = MethodHandles.lookup().findVarHandle(Pending.class, "arrived", boolean.class);
+    } catch (ReflectiveOperationException e) {
+      throw new ExceptionInInitializerError(e);
+    }
+  }
+
   private final Group group;
   private CompletionHandler<V, ? super A> handler;
   private A attachment;
@@ -24,6 +36,8 @@ class Pending<V, A> implements Runnable {
 
   /** The thread that hands it to an executor now, and must not run it itself. */
   Thread dispatcher;
+
+  private volatile boolean arrived;
 
   private V result;
   private Throwable error;
@@ -109,6 +123,14 @@ class Pending<V, A> implements Runnable {
       return Check.noFamily(type);
     }
     return error instanceof ChannelClosedException ? new ClosedChannelException() : error;
+  }
+
+  /**
+   * True for the first thread that an executor gives it to. One that throws may have taken it
+   * nevertheless: a ForkJoinPool, or a pool without core threads, that could make no thread.
+   */
+  final boolean arrivesFirst() {
+    return ARRIVED.compareAndSet(this, false, true);
   }
 
   @Override

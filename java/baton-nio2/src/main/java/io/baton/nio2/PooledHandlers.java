@@ -166,7 +166,7 @@ final class PooledHandlers implements Handlers {
     // A program inside a start is a dispatcher, too.
     if (isLane() || completed.dispatcher == Thread.currentThread()) {
       Spare.THREADS.execute(completed);
-    } else {
+    } else if (completed.arrivesFirst()) {
       tell(completed);
     }
   }

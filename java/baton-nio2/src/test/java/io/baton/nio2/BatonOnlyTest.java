@@ -26,6 +26,7 @@ import java.nio.channels.CompletionHandler;
 import java.nio.channels.ShutdownChannelGroupException;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -539,6 +540,33 @@ class BatonOnlyTest extends Nio2Contract {
       group.shutdownNow();
       awaitTermination(group);
     }
+  }
+
+  @Test
+  void anExecutorThatTakesWorkAndFailsCallsNoHandlerTwice() throws Exception {
+    // As a ForkJoinPool that can make no thread; an earlier one comes back for the work later.
+    List<Runnable> taken = Collections.synchronizedList(new ArrayList<>());
+    Executor failing =
+        work -> {
+          taken.add(work);
+          throw new OutOfMemoryError("there is no thread");
+        };
+    AsynchronousChannelGroup group =
+        endLater(provider.openAsynchronousChannelGroup(new OwnExecutor(failing), 0));
+    Pair pair = pair(group);
+    for (int i = 0; i < 10; i++) {
+      Completion<Integer> read = new Completion<>();
+      pair.far().read(ByteBuffer.allocate(1), null, read);
+      sendByte(pair.near());
+      assertEquals(1, read.await("read"));
+    }
+    assertEquals(10, taken.size());
+    taken.forEach(Runnable::run);
+    assertFalse(group.isTerminated());
+    Completion<Integer> last = new Completion<>();
+    pair.far().read(ByteBuffer.allocate(1), null, last);
+    sendByte(pair.near());
+    assertEquals(1, last.await("read"));
   }
 
   @Test
