@@ -23,6 +23,9 @@ final class BatonServerSocketChannel extends AsynchronousServerSocketChannel {
   private final Listener socket;
   private volatile boolean bound;
 
+  /** Of an accept that waits for the close, or null. For the lane's thread. */
+  private Throwable closeError;
+
   private final class Listener extends GroupSocket {
     Listener(Group group) throws IOException {
       super(group, group.demultiplexor()::openListener);
@@ -30,7 +33,19 @@ final class BatonServerSocketChannel extends AsynchronousServerSocketChannel {
 
     @Override
     public void onAcceptCompleted(OpAccept opAccept) {
-      accepted(accepts.end(), opAccept);
+      if (opAccept.getError() != null && !channel.isOpen()) {
+        closeError = opAccept.getError();
+      } else {
+        accepted(accepts.end(), opAccept);
+      }
+    }
+
+    @Override
+    void freed() {
+      if (closeError != null) {
+        // Now, for the program may listen at the port again.
+        accepts.end().fail(closeError);
+      }
     }
   }
 

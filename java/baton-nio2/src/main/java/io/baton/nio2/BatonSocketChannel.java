@@ -35,6 +35,10 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
   private final Move.Spare spareRead = new Move.Spare();
   private final Move.Spare spareWrite = new Move.Spare();
   private volatile boolean connected;
+
+  /** Why the channel is closing, or null. For the lane's thread. */
+  private Throwable connectFailure;
+
   private final Connection socket;
 
   private final class Connection extends GroupSocket {
@@ -59,6 +63,13 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
     @Override
     public void onConnectCompleted(OpConnect opConnect) {
       connectDone(opConnect.getError());
+    }
+
+    @Override
+    void freed() {
+      if (connectFailure != null) {
+        connects.end().fail(connectFailure);
+      }
     }
   }
 
@@ -121,16 +132,15 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
   }
 
   private void connectDone(Throwable error) {
-    if (error != null) {
-      Pending<Void, ?> connect = connects.end();
-      // As NIO.2 says, a failure closes the channel. A cancel does not.
-      if (!connect.isCancelled()) {
-        close();
-      }
-      connect.fail(error);
-    } else {
+    if (error == null) {
       connected = true;
       connects.end().succeed(null);
+    } else if (connects.isCancelled()) {
+      connects.end().fail(error);
+    } else {
+      // As NIO.2 says, a failure closes the channel: the program may use its port again.
+      connectFailure = error;
+      close();
     }
   }
 

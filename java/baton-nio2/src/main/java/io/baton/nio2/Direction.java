@@ -70,6 +70,11 @@ final class Direction<P extends Pending<?, ?>> {
     return pending != null;
   }
 
+  /** Whether the program waits no longer for the operation that has the place. */
+  boolean isCancelled() {
+    return pending.isCancelled();
+  }
+
   /**
    * Frees the place, so that the handler may start the next operation. For the thread that has the
    * operation in its hands: before its start, or at its end.

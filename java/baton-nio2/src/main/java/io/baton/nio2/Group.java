@@ -175,7 +175,8 @@ final class Group extends AsynchronousChannelGroup {
     boolean interrupted = false;
     synchronized (closes) {
       waiting++;
-      while (!socket.isClosed() && !handlers.laneIsBusy()) {
+      // In this set until its last operation is complete, too.
+      while (sockets.contains(socket) && !handlers.laneIsBusy()) {
         try {
           closes.wait(LOOK_AGAIN);
         } catch (InterruptedException e) {

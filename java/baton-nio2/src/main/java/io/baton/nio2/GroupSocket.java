@@ -77,8 +77,15 @@ abstract class GroupSocket implements AsynchHandler {
     // The engine may have failed; then the program has not called close().
     open.set(false);
     closed = true;
-    group.closed(this);
+    try {
+      freed();
+    } finally {
+      group.closed(this);
+    }
   }
+
+  /** The descriptor is free, and the group has not let go of this socket. The lane's thread. */
+  abstract void freed();
 
   final void bind(SocketAddress local, int backlog) throws IOException {
     try {

@@ -21,17 +21,21 @@ import java.nio.ByteBuffer;
 import java.nio.channels.AcceptPendingException;
 import java.nio.channels.AlreadyBoundException;
 import java.nio.channels.AlreadyConnectedException;
+import java.nio.channels.AsynchronousChannelGroup;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.AsynchronousServerSocketChannel;
 import java.nio.channels.AsynchronousSocketChannel;
 import java.nio.channels.ClosedChannelException;
+import java.nio.channels.CompletionHandler;
 import java.nio.channels.ConnectionPendingException;
 import java.nio.channels.NotYetBoundException;
 import java.nio.channels.NotYetConnectedException;
 import java.nio.channels.UnresolvedAddressException;
 import java.nio.channels.UnsupportedAddressTypeException;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CancellationException;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Future;
 import org.junit.jupiter.api.Test;
 
@@ -93,6 +97,77 @@ abstract class ConnectContract extends Nio2Contract {
     assertInstanceOf(ConnectException.class, connected.awaitFailure("connect"));
     assertFalse(channel.isOpen());
     assertInstanceOf(ConnectException.class, failure(open(null).connect(nobody)));
+  }
+
+  @Test
+  void aRefusedConnectHasFreedItsPort() throws Exception {
+    InetSocketAddress nobody;
+    try (ServerSocket socket = new ServerSocket()) {
+      socket.bind(ANY_PORT);
+      nobody = (InetSocketAddress) socket.getLocalSocketAddress();
+    }
+    for (AsynchronousChannelGroup group : Arrays.asList(null, fixed(1), fixed(2))) {
+      // By its number: a port that the system chose is free again as soon as the connect fails.
+      SocketAddress port;
+      try (AsynchronousSocketChannel first = open(group)) {
+        port = first.bind(ANY_PORT).getLocalAddress();
+      }
+      AsynchronousSocketChannel channel = open(group).bind(port);
+      CompletableFuture<SocketAddress> again = new CompletableFuture<>();
+      channel.connect(
+          nobody,
+          null,
+          new CompletionHandler<Void, Object>() {
+            @Override
+            public void completed(Void result, Object attachment) {
+              again.completeExceptionally(new AssertionError("nobody was there"));
+            }
+
+            @Override
+            public void failed(Throwable error, Object attachment) {
+              try (AsynchronousSocketChannel next = open(group)) {
+                again.complete(next.bind(port).getLocalAddress());
+              } catch (IOException e) {
+                again.completeExceptionally(e);
+              }
+            }
+          });
+      assertEquals(port, get(again));
+    }
+  }
+
+  @Test
+  void anAcceptThatEndsByACloseHasFreedItsPort() throws Exception {
+    for (AsynchronousChannelGroup group : Arrays.asList(null, fixed(1), fixed(2))) {
+      AsynchronousServerSocketChannel listener = listen(group);
+      SocketAddress port = listener.getLocalAddress();
+      CompletableFuture<SocketAddress> again = new CompletableFuture<>();
+      listener.accept(
+          null,
+          new CompletionHandler<AsynchronousSocketChannel, Object>() {
+            @Override
+            public void completed(AsynchronousSocketChannel connection, Object attachment) {
+              again.completeExceptionally(new AssertionError("nobody has connected"));
+            }
+
+            @Override
+            public void failed(Throwable error, Object attachment) {
+              try (var next = provider.openAsynchronousServerSocketChannel(group)) {
+                again.complete(next.bind(port).getLocalAddress());
+              } catch (IOException e) {
+                again.completeExceptionally(e);
+              }
+            }
+          });
+      listener.close();
+      assertEquals(port, get(again));
+      for (int i = 0; i < 100; i++) {
+        AsynchronousServerSocketChannel next = listen(group);
+        Future<AsynchronousSocketChannel> accept = next.accept();
+        next.close();
+        assertTrue(accept.isDone());
+      }
+    }
   }
 
   @Test
