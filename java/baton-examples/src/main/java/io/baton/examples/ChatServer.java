@@ -30,6 +30,16 @@ public final class ChatServer implements AsynchHandler {
   private final class Member implements AsynchHandler {
     private final ByteBuffer buffer = ByteBuffer.allocate(1024);
 
+    void readLine(AsynchChannel channel) {
+      try {
+        channel.readUntil(buffer, NEW_LINE);
+      } catch (IllegalStateException e) {
+        // Messages to it failed, or were too many, a moment ago. An exception would close the
+        // channel whose handler this is, and that may be the listener.
+        channel.close();
+      }
+    }
+
     @Override
     public void onReadCompleted(OpRead opRead) {
       AsynchChannel channel = opRead.getAsynchChannel();
@@ -41,7 +51,8 @@ public final class ChatServer implements AsynchHandler {
       opRead.getBuffer().get(line);
       say(line);
       // The bytes after the line begin the next one.
-      channel.readUntil(buffer.compact(), NEW_LINE);
+      buffer.compact();
+      readLine(channel);
     }
 
     @Override
@@ -78,7 +89,7 @@ public final class ChatServer implements AsynchHandler {
     Member member = new Member();
     AsynchChannel channel = opAccept.open(member);
     members.add(channel);
-    channel.readUntil(member.buffer, NEW_LINE);
+    member.readLine(channel);
     opAccept.getAsynchChannel().accept();
   }
 

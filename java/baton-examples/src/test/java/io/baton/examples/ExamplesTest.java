@@ -3,6 +3,7 @@ package io.baton.examples;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.baton.AsynchChannel;
 import io.baton.Demultiplexor;
@@ -16,7 +17,10 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
+import java.util.Queue;
 import java.util.Random;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
@@ -89,6 +93,27 @@ class ExamplesTest {
       String heard = second.readLine();
       assertEquals("I am two", heard.equals("I am one") ? second.readLine() : heard);
     }
+  }
+
+  @Test
+  void aMemberThatCannotReadAnyMoreFailsNoHandler() throws Exception {
+    // As when messages of others have closed it, or filled its queue, at the moment of its accept:
+    // an exception would close the listener then.
+    Queue<Throwable> reported = new ConcurrentLinkedQueue<>();
+    try (Demultiplexor small =
+        Demultiplexor.builder()
+            .threads(1)
+            .operationsMax(1)
+            .exceptionHandler(reported::add)
+            .open()) {
+      AsynchChannel server = ChatServer.start(small, loopback());
+      try (Socket client = client(server)) {
+        client.getOutputStream().write("hello\n".getBytes());
+        assertEquals("hello\n", new String(client.getInputStream().readAllBytes()));
+      }
+      assertTrue(server.isOpen());
+    }
+    assertEquals(List.of(), List.copyOf(reported));
   }
 
   @Test
