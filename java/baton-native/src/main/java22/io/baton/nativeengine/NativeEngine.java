@@ -492,20 +492,18 @@ final class NativeEngine implements Engine {
   @Override
   public void await(long nanoseconds) throws IOException {
     long before = completed;
-    boolean mayWait = true;
     long time = nanoseconds;
     if (unclosed != null) {
       closeAgain();
       time = unclosed == null || time >= 0 && time < MEMORY_PAUSE ? time : MEMORY_PAUSE;
     }
+    boolean more = queue.size() > BATCH && !starved;
     try {
-      do {
-        boolean more = queue.size() > BATCH && !starved;
-        boolean waits = mayWait && !more && completed == before;
-        exchange(waits ? time : 0);
-        // Once: time has passed, and the caller computes the rest.
-        mayWait &= !waits;
-      } while (!queue.isEmpty() && !starved);
+      exchange(more || completed != before ? 0 : time);
+      while (!queue.isEmpty() && !starved) {
+        // Without a wait: the first call may have taken a wake-up, which comes once.
+        exchange(0);
+      }
     } catch (Throwable e) {
       // The library completes everything now, and after that nothing may write to the program's
       // memory.

@@ -32,7 +32,10 @@ import java.nio.channels.ClosedChannelException;
 import java.nio.channels.ConnectionPendingException;
 import java.nio.channels.NotYetConnectedException;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.junit.jupiter.api.AfterEach;
@@ -434,6 +437,31 @@ class FailingCallsTest extends EngineContract {
           batch.set(ValueLayout.JAVA_INT, Layouts.Batch.WHY_NOT, whyNot);
           return 0;
         });
+  }
+
+  @Test
+  void aWakeUpWhileTheFirstOfSeveralBatchesIsHandedOverEndsTheWait() throws Exception {
+    List<AsynchChannel> channels = new ArrayList<>();
+    for (int i = 0; i < 2 * NativeEngine.BATCH; i++) {
+      channels.add(demultiplexor.datagram(loopback(), new Recorder()));
+    }
+    CompletableFuture<Void> posted = new CompletableFuture<>();
+    Thread other = new Thread(() -> demultiplexor.post(() -> posted.complete(null)));
+    demultiplexor.post(
+        () -> {
+          for (AsynchChannel channel : channels) {
+            channel.read(ByteBuffer.allocateDirect(1));
+          }
+          calls.replaceNext(
+              "exchange",
+              arguments -> {
+                // It finds the lane asleep.
+                other.start();
+                Patience.await(other);
+                return realExchange(arguments);
+              });
+        });
+    Patience.await(posted, "the task of the other thread");
   }
 
   private int realExchange(Object[] arguments) {
