@@ -84,6 +84,7 @@ final class ChannelCore {
     if (timeout != 0) {
       operation.deadline = System.nanoTime() + timeout;
     }
+    lane.requireStackToWake();
     long number = admission.claim();
     operation.activation = number;
     try {
@@ -127,6 +128,7 @@ final class ChannelCore {
 
   /** Only the first close counts. */
   void close(CloseReason reason, Throwable cause) {
+    lane.requireStackToWake();
     if (admission.close()) {
       close.reason = reason;
       close.error = cause;
@@ -149,7 +151,7 @@ final class ChannelCore {
       lane.ready.add(operation);
     } else if (lane.isCurrent() && mayBegin(operation)) {
       begin(operation);
-    } else if (!lane.submit(operation)) {
+    } else if (!lane.push(operation)) {
       throw new AssertionError("a lane ended before its channels were closed");
     }
   }

@@ -36,6 +36,9 @@ final class Lane implements Runnable {
   /** Small frames that take more of the stack than the library and the engine do in a turn. */
   private static final int TURN_FRAMES = 500;
 
+  /** The same for a wake-up. */
+  private static final int WAKE_FRAMES = 64;
+
   private static final VarHandle ASLEEP;
 
   static {
@@ -100,8 +103,24 @@ final class Lane implements Runnable {
     return Thread.currentThread() == thread;
   }
 
+  /**
+   * For a thread that is about to change what the lane looks at: its stack may end now, but not in
+   * the wake-up, which nobody would make again.
+   */
+  void requireStackToWake() {
+    if (asleep) {
+      requireStack(WAKE_FRAMES);
+    }
+  }
+
   /** False once the lane has ended; the task is not run then. */
   boolean submit(Task task) {
+    requireStackToWake();
+    return push(task);
+  }
+
+  /** The same behind requireStackToWake(). */
+  boolean push(Task task) {
     if (!inbox.push(task)) {
       return false;
     }
@@ -120,7 +139,7 @@ final class Lane implements Runnable {
         wake();
       }
     } catch (StackOverflowError e) {
-      // The change is made, and the next thread wakes the lane.
+      // The lane fell asleep behind requireStackToWake(). The next thread wakes it.
       asleep = true;
     } catch (OutOfMemoryError e) {
       // The change is made, and other lanes may have to be woken, as in a stop.

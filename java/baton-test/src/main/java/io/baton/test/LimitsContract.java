@@ -42,6 +42,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
+import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
@@ -837,6 +838,78 @@ public abstract class LimitsContract extends EngineContract {
   void anEndOfTheStackInsideAStartLosesNoOperation() throws Exception {
     // In the interpreter each call may be the one that has no room.
     try (ChildJvm child = child(WithoutStack.class).jvmArgument("-Xint").start()) {
+      child.line("closed");
+    }
+  }
+
+  /** Starts one operation where the stack ends, and nothing else that would wake the lane. */
+  static final class LastStart implements AsynchHandler {
+    private final Semaphore completed = new Semaphore(0);
+    private int deepest;
+    private boolean started;
+
+    public static void main(String[] arguments) throws Exception {
+      try (ServerSocket server = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+          Demultiplexor demultiplexor =
+              Demultiplexor.builder().threads(1).fromEnvironment().open()) {
+        LastStart handler = new LastStart();
+        AsynchChannel channel = demultiplexor.openStream(handler);
+        channel.futures().connect(server.getLocalSocketAddress()).get();
+        // The JVM loads what these need before there is no stack for it.
+        channel.write(ByteBuffer.allocate(1));
+        handler.completed.acquire();
+        onSmallStack(() -> handler.measure(0));
+        int end = handler.deepest;
+        for (int frames = end - 300; frames < end; frames++) {
+          int here = frames;
+          handler.started = false;
+          onSmallStack(() -> handler.start(channel, here));
+          if (handler.started) {
+            handler.completed.acquire();
+          }
+        }
+      }
+      System.out.println("closed");
+    }
+
+    private static void onSmallStack(Runnable recursion) throws InterruptedException {
+      Runnable guarded =
+          () -> {
+            try {
+              recursion.run();
+            } catch (StackOverflowError e) {
+              // As meant.
+              return;
+            }
+          };
+      Thread thread = new Thread(null, guarded, "recursion", 256 << 10);
+      thread.start();
+      thread.join();
+    }
+
+    private void measure(int frames) {
+      deepest = frames;
+      measure(frames + 1);
+    }
+
+    private void start(AsynchChannel channel, int frames) {
+      if (frames > 0) {
+        start(channel, frames - 1);
+      } else {
+        channel.write(ByteBuffer.allocate(1));
+        started = true;
+      }
+    }
+
+    @Override
+    public void onWriteCompleted(OpWrite opWrite) {
+      completed.release();
+    }
+  }
+
+  @Test
+  void aStartThatHasNoStackForTheWakeUpOfTheLaneThrowsAndStartsNothing() throws Exception {
+    try (ChildJvm child = child(LastStart.class).jvmArgument("-Xint").start()) {
       child.line("closed");
     }
   }
