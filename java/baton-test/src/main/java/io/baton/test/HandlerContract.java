@@ -566,6 +566,31 @@ public abstract class HandlerContract extends EngineContract {
   }
 
   @Test
+  void rule9AChannelThatIsOpenedWhenAnotherIsToldOfAStopIsToldToo() throws Exception {
+    Demultiplexor own = builder().threads(1).open();
+    Recorder late = new Recorder();
+    CompletableFuture<AsynchChannel> second = new CompletableFuture<>();
+    Recorder recorder =
+        new Recorder() {
+          @Override
+          public void onStopping(AsynchChannel channel) throws Exception {
+            super.onStopping(channel);
+            second.complete(own.openStream(late));
+          }
+        };
+    AsynchChannel first = own.openStream(recorder);
+    CompletableFuture<Void> end = own.stop(Duration.ofDays(1));
+    recorder.next(What.STOPPING);
+    // Before anything else of the lane, and once.
+    late.next(What.STOPPING);
+    Patience.await(second, "the second channel").close();
+    first.close();
+    Patience.await(end, "the end");
+    late.next(What.CLOSED);
+    assertEquals(0, late.waiting());
+  }
+
+  @Test
   void rule9AChannelThatComesJustBeforeAGracefulStopIsToldOnce() throws Exception {
     Demultiplexor own = builder().threads(1).open();
     CountDownLatch goOn = held(own);
