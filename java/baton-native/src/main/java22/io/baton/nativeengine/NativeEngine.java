@@ -51,7 +51,7 @@ final class NativeEngine implements Engine {
   private static final int TEXT_SIZE = 16 << 10;
 
   /** In nanoseconds. */
-  private static final long MEMORY_PAUSE = 10_000_000;
+  static final long MEMORY_PAUSE = 10_000_000;
 
   private final NativeCalls calls;
   private final Arena arena = Arena.ofConfined();
@@ -492,14 +492,12 @@ final class NativeEngine implements Engine {
   @Override
   public void await(long nanoseconds) throws IOException {
     long before = completed;
-    long time = nanoseconds;
     if (unclosed != null) {
       closeAgain();
-      time = unclosed == null || time >= 0 && time < MEMORY_PAUSE ? time : MEMORY_PAUSE;
     }
     boolean more = queue.size() > BATCH && !starved;
     try {
-      exchange(more || completed != before ? 0 : time);
+      exchange(more ? 0 : timeToWait(nanoseconds, before));
       while (!queue.isEmpty() && !starved) {
         // Without a wait: the first call may have taken a wake-up, which comes once.
         exchange(0);
@@ -510,6 +508,14 @@ final class NativeEngine implements Engine {
       closeProactor();
       throw e;
     }
+  }
+
+  private long timeToWait(long nanoseconds, long before) {
+    if (unclosed != null) {
+      // Also behind another close that was made: a try without memory is expensive.
+      return nanoseconds < 0 ? MEMORY_PAUSE : Math.min(nanoseconds, MEMORY_PAUSE);
+    }
+    return completed == before ? nanoseconds : 0;
   }
 
   private void exchange(long nanoseconds) throws IOException {
