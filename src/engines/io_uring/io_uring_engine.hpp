@@ -167,6 +167,8 @@ class IoUringEngine final : public Engine {
   int settle_accepted(Operation& operation, int accepted) noexcept BATON_REQUIRES(mutex_);
   void back_off(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void begin_rest(Progress& state) noexcept BATON_REQUIRES(mutex_);
+  void look_later(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  void list(Progress& state) noexcept BATON_REQUIRES(mutex_);
   bool rest_with_another(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void stop_resting(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   /// When operations that back off are tried again.
@@ -230,7 +232,7 @@ class IoUringEngine final : public Engine {
   Slab<Message, 16> messages_ BATON_GUARDED_BY(mutex_);
   Slab<FileRecord, 64> files_ BATON_GUARDED_BY(mutex_);
   ChunkedTable<HandleRecord> handles_ BATON_GUARDED_BY(mutex_);
-  std::uint32_t resting_ BATON_GUARDED_BY(mutex_) = no_index;  // slots of operations that back off
+  std::uint32_t resting_ BATON_GUARDED_BY(mutex_) = no_index;  // slots: they back off or look
   std::int64_t look_ns_ BATON_GUARDED_BY(mutex_) = 0;          // none of them is due before
   std::uint32_t accepted_ BATON_GUARDED_BY(mutex_) = 0;        // connections, of all listeners
   std::uint32_t in_flight_ BATON_GUARDED_BY(mutex_) = 0;       // operations that the engine has

@@ -297,7 +297,13 @@ Verdict connect_polled(Operation& operation, const os::System& system) noexcept 
 // The descriptor is ready, or has an error that the next try reports.
 Verdict polled(Operation& operation, int result, const os::System& system) noexcept {
   Progress& state = progress(operation);
-  if (result == -ECANCELED || result == -EINTR) return Verdict::poll;
+  const bool ended = result == -ECANCELED || result == -EINTR;
+  if (ended && operation.kind() != OperationKind::write_datagram) return Verdict::poll;
+  if (ended) {
+    state.failures = 0;  // as if it was never tried: see IoUringEngine::look_later()
+    state.step = Step::perform;
+    return Verdict::again;
+  }
   if (result < 0) return finish(operation, -result);
   if (operation.kind() == OperationKind::connect) return connect_polled(operation, system);
   if (state.pool != nullptr && !take_block(operation)) return Verdict::finished;

@@ -165,6 +165,7 @@ void IoUringEngine::settle_request(Operation& operation, int result,
     }
   }
   const Progress& state = progress(operation);
+  if (BATON_UNLIKELY(state.looks)) stop_resting(operation);
   // EBADF: see withdraw().
   if (BATON_UNLIKELY(state.cancelled) && (state.step == Step::withdrawn || result == -EBADF)) {
     result = -ECANCELED;

@@ -54,7 +54,7 @@ struct Request {
   std::uint32_t message = no_index;
   union {
     std::uint32_t next_free = no_index;
-    std::uint32_t previous_resting;  ///< in the list of operations that back off
+    std::uint32_t previous_resting;  ///< in the list of operations that back off or look
   };
   std::uint32_t next_resting = no_index;
 };
@@ -88,7 +88,8 @@ struct Progress {
   bool begun = false;             ///< tried before: a connect may find itself connected
   bool by_worker = false;         ///< for a kernel worker, which may block
   bool fast = false;              ///< submitted by the fast path, and not complete
-  std::uint8_t failures : 7 = 0;  ///< consecutive tries without a result (common/pauses.hpp)
+  std::uint8_t failures : 6 = 0;  ///< consecutive tries without a result (common/pauses.hpp)
+  bool looks : 1 = false;         ///< polls, and is tried again at due_ns (look_later)
   bool holds_syncs : 1 = false;   ///< a write to a file: syncs after it wait for it
   /// holds_syncs: the number of the next sync; sync_file: its own; accept: IoUringEngine::accepted_
   /// at the last of its failures.
@@ -97,7 +98,7 @@ struct Progress {
   void* block = nullptr;       ///< pooled read: its block, for the kernel to fill
   // No operation needs two of these at the same time.
   union {
-    std::int64_t due_ns = 0;      ///< while it backs off: when the pause ends
+    std::int64_t due_ns = 0;      ///< while it backs off or looks: when it is tried again
     std::uint32_t writes_before;  ///< sync_file: unfinished writes of its epoch
     Lane* fast_lane;              ///< while `fast`: the lane whose queue it is in; null: a datagram
   };

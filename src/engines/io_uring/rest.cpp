@@ -2,6 +2,7 @@
 #include "engines/io_uring/io_uring_engine.hpp"
 
 #include <errno.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <limits>
@@ -14,6 +15,7 @@ namespace baton::engines::uring {
 namespace {
 
 constexpr std::int64_t ns_per_ms = 1'000'000;
+constexpr std::int64_t look_ms = 500;
 
 }  // namespace
 
@@ -67,6 +69,26 @@ void IoUringEngine::back_off(Operation& operation) noexcept {
 
 void IoUringEngine::begin_rest(Progress& state) noexcept {
   state.place = Place::backing_off;
+  list(state);
+}
+
+// The poll of a UNIX datagram socket does not tell of the connected peer's room while other peers
+// that do not read hold a quarter of the socket's memory, nor that the program has shut its writing
+// side (shutdown(2)). So the poll ends after a while, and the write is tried again.
+void IoUringEngine::look_later(Operation& operation) noexcept {
+  if (operation.kind() != OperationKind::write_datagram) return;
+  int domain = 0;
+  socklen_t size = sizeof(domain);
+  const NativeHandle socket = operation.handle()->native();
+  if (system_.getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0) return;
+  if (domain != AF_UNIX) return;
+  Progress& state = progress(operation);
+  state.looks = true;
+  state.due_ns = system_.monotonic_ns() + look_ms * ns_per_ms;
+  list(state);
+}
+
+void IoUringEngine::list(Progress& state) noexcept {
   Request& request = requests_[state.slot];
   request.previous_resting = no_index;
   request.next_resting = resting_;
@@ -93,6 +115,7 @@ bool IoUringEngine::rest_with_another(Operation& operation) noexcept {
 }
 
 void IoUringEngine::stop_resting(Operation& operation) noexcept {
+  progress(operation).looks = false;
   const Request& request = requests_[progress(operation).slot];
   const std::uint32_t previous = request.previous_resting;
   const std::uint32_t next = request.next_resting;
@@ -120,7 +143,11 @@ Deadline IoUringEngine::retry_backed_off(Deadline deadline, OperationQueue& done
     }
     ++tried;
     stop_resting(operation);
-    go_on(operation, Verdict::again, done);
+    if (progress(operation).place == Place::kernel) {
+      send_cancel(operation);  // of its poll
+    } else {
+      go_on(operation, Verdict::again, done);
+    }
   }
   look_ns_ = std::min(look_ns_, first);
   return std::min(deadline, next_retry());

@@ -448,6 +448,7 @@ void IoUringEngine::issue(Operation& operation) noexcept {
   ++in_kernel_;
   BATON_TSAN_RELEASE(&operation);
   ring_->publish();
+  if (BATON_UNLIKELY(state.step == Step::poll)) look_later(operation);
   // relaxed: a thread that enters for this one may miss it, see is_for_worker().
   if (writes_to_file(operation)) file_writes_.store(true, std::memory_order_relaxed);
   if (moves_file(operation.kind()) && ring_->unsubmitted() >= file_lot_ && may_enter()) {

@@ -41,6 +41,22 @@ class Full : public Operations {
     EXPECT_GT(length, 0);
     return length;
   }
+  static bool send_raw(const Fd& from, const Reader& to) {
+    return ::sendto(from.get(), "x", 1, MSG_DONTWAIT,
+                    static_cast<const sockaddr*>(to.endpoint.data()), to.endpoint.size()) == 1;
+  }
+  /// Sends to peers that do not read, until the system reports no room.
+  static std::vector<Reader> hold_memory_of(const Fd& socket) {
+    std::vector<Reader> silent;
+    const auto has_room = [&] {
+      pollfd room{socket.get(), POLLOUT, 0};
+      return ::poll(&room, 1, 0) == 1;
+    };
+    while (has_room()) {
+      if (silent.empty() || !send_raw(socket, silent.back())) silent.push_back(reader());
+    }
+    return silent;
+  }
   Handle* sender(const Reader& to, bool connected) {
     Fd fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (connected) {
@@ -159,18 +175,7 @@ TEST_P(Full, a_full_unix_peer_does_not_hold_up_another_that_was_full) {
 // Peers that do not read hold so much of the socket's memory that the system reports no room.
 TEST_P(Full, unix_peers_that_do_not_read_starve_no_other) {
   Fd ours = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const auto send_raw = [](const Fd& from, const Reader& to) {
-    return ::sendto(from.get(), "x", 1, MSG_DONTWAIT,
-                    static_cast<const sockaddr*>(to.endpoint.data()), to.endpoint.size()) == 1;
-  };
-  std::vector<Reader> silent;
-  const auto has_room = [&] {
-    pollfd room{ours.get(), POLLOUT, 0};
-    return ::poll(&room, 1, 0) == 1;
-  };
-  while (has_room()) {
-    if (silent.empty() || !send_raw(ours, silent.back())) silent.push_back(reader());
-  }
+  const std::vector<Reader> silent = hold_memory_of(ours);
   Reader live = reader();
   const Fd another = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   while (send_raw(another, live)) continue;
@@ -183,6 +188,41 @@ TEST_P(Full, unix_peers_that_do_not_read_starve_no_other) {
   while (::recv(live.fd.get(), text, sizeof(text), MSG_DONTWAIT) > 0) continue;
   for (Probe* const each : waiting) run([&] { return each->done(); });
   for (Probe* const each : waiting) EXPECT_FALSE(each->failed());
+}
+
+// The connected one reads at any moment between the try that finds it full and the wait for room.
+TEST_P(Full, unix_peers_that_do_not_read_do_not_starve_the_connected_one) {
+  for (int turns = 0; turns < 3; ++turns) {
+    Fd ours = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const std::vector<Reader> silent = hold_memory_of(ours);
+    const Reader live = reader();
+    const auto* address = static_cast<const sockaddr*>(live.endpoint.data());
+    ASSERT_EQ(::connect(ours.get(), address, live.endpoint.size()), 0);
+    const Fd another = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    while (send_raw(another, live)) continue;
+    Probe& waiting = send(adopt(ours, HandleKind::datagram_socket), "y", nullptr);
+    for (int i = 0; i < turns; ++i) proactor().poll();
+    char text[16];
+    ASSERT_EQ(::recv(live.fd.get(), text, sizeof(text), MSG_DONTWAIT), 1);
+    run([&] { return waiting.done(); });
+    EXPECT_FALSE(waiting.failed()) << turns;
+  }
+}
+
+// The system ends a blocking write there, and reports nothing to those that poll.
+TEST_P(Full, a_datagram_ends_when_the_program_shuts_the_writing_side) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
+  Fd ours = ends[0];
+  const Fd peer = ends[1];
+  while (::send(ours.get(), "x", 1, MSG_DONTWAIT) == 1) continue;
+  Handle* const handle = adopt(ours, HandleKind::datagram_socket);
+  Probe& waiting = send(handle, "y", nullptr);
+  run_for(1ms);
+  EXPECT_FALSE(waiting.done());
+  ASSERT_EQ(::shutdown(handle->native(), SHUT_WR), 0);
+  run([&] { return waiting.done(); });
+  EXPECT_EQ(waiting.error(), std::errc::broken_pipe);
 }
 
 TEST_P(Full, a_peer_that_stays_full_costs_next_to_nothing) {
