@@ -45,7 +45,7 @@ struct Segment {
 /// Why a datagram that was sent is never received.
 enum class Drop : std::uint8_t {
   fault,      ///< drawn: Faults::lose
-  no_socket,  ///< no socket has the port
+  no_socket,  ///< no socket has the port, or the one that has it is connected to another
   crowded,    ///< the receiver's queue is full
   closed      ///< the receiver was closed before it was read
 };

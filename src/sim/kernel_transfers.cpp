@@ -200,14 +200,19 @@ void Kernel::drop(std::span<const std::byte> datagram, Drop why) noexcept {
   if (witness_ != nullptr) witness_->dropped(datagram, why);
 }
 
-// Each datagram has its own time, so they may overtake each other.
+// Each datagram has its own time, so they may overtake each other. A connected socket gets those of
+// its peer only.
 void Kernel::deliver(Node& node) noexcept {
   for (auto each = node.in_flight.begin(); each != node.in_flight.end();) {
     if (each->first > scheduler.now()) {
       ++each;
       continue;
     }
-    node.datagrams.push_back(std::move(each->second));
+    if (node.peer_port == 0 || node.peer_port == each->second.from) {
+      node.datagrams.push_back(std::move(each->second));
+    } else {
+      drop(each->second.bytes, Drop::no_socket);
+    }
     each = node.in_flight.erase(each);
   }
   changed(node);

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -189,6 +190,31 @@ TEST_P(UserSimulation, a_port_has_one_listener_or_several_that_share_it) {
   EXPECT_TRUE(result.ok()) << result.report;
   EXPECT_GT(taken[0], 0);
   EXPECT_GT(taken[1], 0);
+}
+
+Task<void> hear(DatagramSocket socket, std::set<std::string>& heard) {
+  std::array<char, 16> buffer;
+  const auto received = co_await socket.read(buffer).timeout(1s);
+  if (received) heard.emplace(buffer.data(), *received);
+  socket.proactor().stop();
+}
+
+TEST_P(UserSimulation, a_connected_datagram_socket_hears_its_peer_only) {
+  std::set<std::string> heard;
+  const auto result = simulate({.seeds = 20}, [&](Simulation& here) {
+    Proactor proactor{here.config(GetParam())};
+    auto peer = DatagramSocket::bind(proactor, Endpoint::loopback(7));
+    auto stranger = DatagramSocket::bind(proactor, Endpoint::loopback(8));
+    auto ours = DatagramSocket::bind(proactor, Endpoint::loopback(9));
+    if (!peer || !stranger || !ours || ours->connect(Endpoint::loopback(7))) return;
+    proactor.spawn(hear(std::move(*ours), heard));
+    const auto sent = [](Operation&) {};
+    ASSERT_FALSE(stranger->send_to(std::string_view{"stranger"}, Endpoint::loopback(9), sent));
+    ASSERT_FALSE(peer->send_to(std::string_view{"peer"}, Endpoint::loopback(9), sent));
+    proactor.run();
+  });
+  EXPECT_TRUE(result.ok()) << result.report;
+  EXPECT_EQ(heard, std::set<std::string>{"peer"});
 }
 
 TEST_P(UserSimulation, the_same_seeds_are_the_same_runs) {
