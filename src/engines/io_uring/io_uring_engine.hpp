@@ -168,6 +168,7 @@ class IoUringEngine final : public Engine {
   void back_off(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void begin_rest(Progress& state) noexcept BATON_REQUIRES(mutex_);
   void look_later(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  bool queues_behind_another(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void list(Progress& state) noexcept BATON_REQUIRES(mutex_);
   bool rest_with_another(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void stop_resting(Operation& operation) noexcept BATON_REQUIRES(mutex_);
@@ -201,7 +202,7 @@ class IoUringEngine final : public Engine {
   void stop_messages() noexcept;
   void write_event() noexcept;
 
-  [[nodiscard]] Lane* lane_of(const Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  [[nodiscard]] Lane* lane_of(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[nodiscard]] Request* request_of(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   void warn_now_and_then(const char* text) noexcept BATON_REQUIRES(mutex_);
   void log(LogLevel level, std::string_view text) noexcept;

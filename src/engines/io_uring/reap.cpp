@@ -197,9 +197,10 @@ void IoUringEngine::go_on(Operation& operation, Verdict verdict, OperationQueue&
   if (verdict == Verdict::turn_away || verdict == Verdict::back_off) {
     if (rest_with_another(operation)) return;
     if (verdict == Verdict::turn_away) spare_.turn_one_away(*operation.handle());
-    back_off(operation);
+    if (!queues_behind_another(operation)) back_off(operation);
     return;
   }
+  if (verdict == Verdict::poll && queues_behind_another(operation)) return;
   Lane* const lane = lane_of(operation);
   if (verdict == Verdict::finished) {
     leave_lane(operation);

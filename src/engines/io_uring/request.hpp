@@ -15,6 +15,7 @@
 #include "base/chunked_table.hpp"
 #include "baton/operation.hpp"
 #include "baton/operation_queue.hpp"
+#include "engines/common/pauses.hpp"
 #include "os/no_allocation.hpp"
 
 namespace baton {
@@ -88,7 +89,8 @@ struct Progress {
   bool begun = false;             ///< tried before: a connect may find itself connected
   bool by_worker = false;         ///< for a kernel worker, which may block
   bool fast = false;              ///< submitted by the fast path, and not complete
-  std::uint8_t failures : 6 = 0;  ///< consecutive tries without a result (common/pauses.hpp)
+  std::uint8_t failures : 5 = 0;  ///< consecutive tries without a result (common/pauses.hpp)
+  bool queues : 1 = false;        ///< a datagram: it waits in the lane of the writes
   bool looks : 1 = false;         ///< polls, and is tried again at due_ns (look_later)
   bool holds_syncs : 1 = false;   ///< a write to a file: syncs after it wait for it
   /// holds_syncs: the number of the next sync; sync_file: its own; accept: IoUringEngine::accepted_
@@ -103,6 +105,7 @@ struct Progress {
     Lane* fast_lane;              ///< while `fast`: the lane whose queue it is in; null: a datagram
   };
 };
+static_assert(failures_max < 1U << 5);
 static_assert(sizeof(Progress) <= limits::engine_state_size);
 
 inline Progress& progress(Operation& operation) noexcept {

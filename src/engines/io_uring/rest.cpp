@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "baton/endpoint.hpp"
 #include "baton/limits.hpp"
 #include "engines/common/pauses.hpp"
 
@@ -16,6 +17,14 @@ namespace {
 
 constexpr std::int64_t ns_per_ms = 1'000'000;
 constexpr std::int64_t look_ms = 500;
+
+// Without an address: to the connected peer.
+bool goes_to_the_same(const Operation& datagram, const Operation& first) noexcept {
+  if (first.kind() != OperationKind::write_datagram) return false;
+  const Endpoint* const peer = datagram.endpoint();
+  const Endpoint* const other = first.endpoint();
+  return peer == nullptr || other == nullptr ? peer == other : *peer == *other;
+}
 
 }  // namespace
 
@@ -70,6 +79,23 @@ void IoUringEngine::back_off(Operation& operation) noexcept {
 void IoUringEngine::begin_rest(Progress& state) noexcept {
   state.place = Place::backing_off;
   list(state);
+}
+
+// Datagrams that wait for one peer form a queue, and the first one is tried. The report of room
+// would wake all of them, and the pauses of those in vain would grow although the peer reads.
+bool IoUringEngine::queues_behind_another(Operation& operation) noexcept {
+  Progress& state = progress(operation);
+  if (operation.kind() != OperationKind::write_datagram || state.queues) return false;
+  Lane& lane = handles_[operation.handle()->index()].writes;
+  const Operation* const first = lane.queue.front();
+  if (first != nullptr && !goes_to_the_same(operation, *first)) return false;
+  state.queues = true;
+  lane.queue.push_back(operation);
+  lane.covered = 1;
+  if (first == nullptr) return false;
+  state.place = Place::lane;
+  state.step = Step::perform;
+  return true;
 }
 
 // The poll of a UNIX datagram socket does not tell of the connected peer's room while other peers

@@ -261,7 +261,7 @@ void IoUringEngine::begin(Operation& operation, OperationQueue& done) noexcept {
   }
 }
 
-Lane* IoUringEngine::lane_of(const Operation& operation) noexcept {
+Lane* IoUringEngine::lane_of(Operation& operation) noexcept {
   // A close comes after detach, perhaps without an attach, so there may be no record.
   if (operation.kind() == OperationKind::close) return nullptr;
   HandleRecord& record = handles_[operation.handle()->index()];
@@ -276,6 +276,8 @@ Lane* IoUringEngine::lane_of(const Operation& operation) noexcept {
       return operation.has(Operation::append) ? &record.reads : nullptr;
     case OperationKind::write_file:
       return operation.has(Operation::append) ? &record.writes : nullptr;
+    case OperationKind::write_datagram:
+      return progress(operation).queues ? &record.writes : nullptr;
     default:
       return nullptr;
   }

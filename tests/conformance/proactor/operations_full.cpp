@@ -209,6 +209,31 @@ TEST_P(Full, unix_peers_that_do_not_read_do_not_starve_the_connected_one) {
   }
 }
 
+// If each was tried for itself, all but a few of many would be in vain at each report of room, and
+// those would back off although the peer reads.
+TEST_P(Full, datagrams_that_wait_for_a_peer_go_in_their_order) {
+  if (with_troubles()) GTEST_SKIP() << "the chaos engine delays each of them on its own";
+  for (const bool connected : {true, false}) {
+    Reader peer = reader();
+    Handle* const handle = sender(peer, connected);
+    std::vector<std::string> sent;
+    for (int i = 0; i < queue_length() + 300; ++i) {
+      sent.push_back(std::to_string(i));
+      send(handle, sent.back(), connected ? nullptr : &peer.endpoint);
+    }
+    run_for(1ms);
+    std::vector<std::string> received;
+    char text[16];
+    run([&] {
+      for (ssize_t size; (size = ::recv(peer.fd.get(), text, sizeof(text), 0)) >= 0;) {
+        received.emplace_back(text, static_cast<std::size_t>(size));
+      }
+      return received.size() == sent.size();
+    });
+    EXPECT_EQ(received, sent) << (connected ? "connected" : "unconnected");
+  }
+}
+
 // The system ends a blocking write there, and reports nothing to those that poll.
 TEST_P(Full, a_datagram_ends_when_the_program_shuts_the_writing_side) {
   int ends[2] = {-1, -1};
