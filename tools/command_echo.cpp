@@ -123,10 +123,9 @@ int serve_on(Proactor& proactor, Result<Listener> listener, const Endpoint& endp
     if (!flush_output()) throw std::runtime_error("the port could not be printed; the server ends");
   });
   good = good && run(proactor, runners);
-  if (!good || server.has_sessions()) {  // a failure, or a second signal
-    server.end_at_once();
-    good = run(proactor, runners) && good;
-  }
+  // A failure or a second signal leaves something pending: the accepts, if not sessions.
+  server.end_at_once();
+  good = run(proactor, runners) && good;
   watch.end();
   print("{}", server.statistics());
   if (const auto error = server.error()) {

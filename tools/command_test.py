@@ -6,6 +6,7 @@ Run: command_test.py PATH_OF_BATON
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -91,6 +92,16 @@ class Echo:
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
+
+
+@contextlib.contextmanager
+def stopped(process):
+    """Signals that are sent meanwhile reach it together."""
+    process.send_signal(signal.SIGSTOP)
+    while Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "T":
+        time.sleep(0.001)
+    yield
+    process.send_signal(signal.SIGCONT)
 
 
 def echo_back(connection, data):
@@ -245,6 +256,20 @@ class EchoTest(unittest.TestCase):
                             raise ConnectionError
             echo.process.send_signal(signal.SIGINT)
             self.assertEqual(echo.wait(), 0, echo.errors)
+
+    def test_signals_that_come_together_leave_nothing_behind(self):
+        """The second comes while the accepts end, and there is no session."""
+        styles = [], ["--style", "coroutine"], ["--protocol", "udp"]
+        modes = [], ["--mode", "dedicated"]
+        for row, style, mode in itertools.product(serving(), styles, modes):
+            options = [*chosen(row), *style, *mode]
+            with self.subTest(options=options), Echo(*options) as echo:
+                with stopped(echo.process):
+                    echo.process.send_signal(signal.SIGTERM)
+                    echo.process.send_signal(signal.SIGINT)
+                self.assertEqual(echo.wait(), 0, echo.errors)
+                counts = echo.statistics()
+                self.assertEqual(counts["completed"] - counts["posted"], counts["started"])
 
     def test_one_thread_means_one_thread(self):
         for row in serving():

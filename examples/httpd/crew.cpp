@@ -8,8 +8,7 @@
 
 namespace httpd {
 
-Crew::Crew(baton::Proactor& proactor, std::uint32_t count)
-    : proactor_(proactor), begin_(count), finished_(count) {
+Crew::Crew(baton::Proactor& proactor, std::uint32_t count) : proactor_(proactor), begin_(count) {
   others_.reserve(count - 1);
   try {
     while (others_.size() + 1 < count) others_.emplace_back([this] { wait_and_drive(); });
@@ -23,27 +22,31 @@ Crew::Crew(baton::Proactor& proactor, std::uint32_t count)
   }
 }
 
+Crew::~Crew() {
+  if (!others_.empty()) end();
+}
+
 void Crew::end() {
   ended_ = true;
   begin_.arrive_and_wait();
+  join();
+}
+
+void Crew::join() {
   for (std::thread& thread : others_) thread.join();
+  others_.clear();
 }
 
 bool Crew::run() {
-  good_ = true;
   begin_.arrive_and_wait();
   drive();
-  finished_.arrive_and_wait();
+  join();
   return good_;
 }
 
 void Crew::wait_and_drive() {
-  for (;;) {
-    begin_.arrive_and_wait();
-    if (ended_) return;
-    drive();
-    finished_.arrive_and_wait();
-  }
+  begin_.arrive_and_wait();
+  if (!ended_) drive();
 }
 
 void Crew::drive() {

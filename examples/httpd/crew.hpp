@@ -16,21 +16,22 @@ class Crew {
   /// The calling thread is one of `count`. Throws std::runtime_error, with advice, if the others
   /// cannot be started.
   Crew(baton::Proactor& proactor, std::uint32_t count);
-  ~Crew() { end(); }
+  ~Crew();
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// Each of them drives the proactor until it stops. False: one has ended by an exception.
+  /// Once: each of them drives the proactor until it stops, and ends. False: one has ended by an
+  /// exception.
   bool run();
 
  private:
   void wait_and_drive();
   void drive();
   void end();
+  void join();
 
   baton::Proactor& proactor_;
   std::barrier<> begin_;
-  std::barrier<> finished_;
   std::atomic<bool> good_{true};
   bool ended_ = false;  // written before `begin_`
   std::vector<std::thread> others_;

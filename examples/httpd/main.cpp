@@ -113,18 +113,15 @@ int serve(baton::Proactor& proactor, const Options& options, std::uint32_t threa
       std::fprintf(stderr, "httpd: a connection ended: %s\n", error.what());
     }
   });
-  Crew crew(proactor, threads);
   Server server(proactor, options, root);
-  if (const auto error = server.start(std::move(*acceptor))) return fail(error.message());
-  std::printf("listening %u\n", listening->port());
-  const bool told = std::fflush(stdout) == 0;
-  if (!told) proactor.stop();
-
-  bool good = told && crew.run();
-  if (!good || server.has_sessions()) {  // a second signal: they go at once, the server after them
-    proactor.restart();
-    proactor.drain(baton::Deadline::immediately());
-    good = crew.run();
+  bool good = false;
+  {
+    // A second signal leaves sessions and accepts pending: they end here, before the server.
+    const baton::FinishAtEnd end(proactor);
+    Crew crew(proactor, threads);
+    if (const auto error = server.start(std::move(*acceptor))) return fail(error.message());
+    std::printf("listening %u\n", listening->port());
+    good = std::fflush(stdout) == 0 && crew.run();
   }
   std::printf("%s", server.statistics().c_str());
   if (const auto error = server.error()) return fail("the server has ended: " + error.message());

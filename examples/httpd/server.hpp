@@ -73,7 +73,6 @@ class Server {
   /// all that is on its way, the second at once. REQUIRES: both are blocked.
   std::error_code start(baton::Acceptor acceptor);
   [[nodiscard]] bool draining() const { return draining_.load(); }
-  [[nodiscard]] bool has_sessions() const { return open_.load() > 0; }
   [[nodiscard]] std::string statistics() const;
   /// Why the server has ended by itself.
   [[nodiscard]] std::error_code error() const { return error_; }

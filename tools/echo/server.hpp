@@ -100,7 +100,6 @@ class EchoServer {
   // Called after run() has returned, before the server is destroyed.
   void end_at_once();
 
-  bool has_sessions() const { return open_ > 0; }
   std::string statistics() const;
   std::error_code error() const { return error_; }
 

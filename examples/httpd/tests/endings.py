@@ -3,9 +3,11 @@
 import contextlib
 import resource
 import select
+import signal
 import socket
 import subprocess
 import time
+from pathlib import Path
 
 from support import PATIENCE_S, Client, ask, check, equal, request, serving, wait_until
 
@@ -148,6 +150,26 @@ def graceful_end(program, root, options):
             wait_until(lambda: not accepts(server), "the first signal closes the listener")
             server.terminate()  # the second one means now
             server.wait()
+    with serving(program, root, *options) as server:
+        with stopped(server.process):
+            server.terminate()
+            server.process.send_signal(signal.SIGINT)  # at once, while the accepts end
+        counts = server.wait()
+        equal(counts["completed"] - counts["posted"], counts["started"], "nothing is left behind")
+
+
+@contextlib.contextmanager
+def stopped(process):
+    """Signals that are sent meanwhile reach it together."""
+    process.send_signal(signal.SIGSTOP)
+    wait_until(lambda: state_of(process) == "T", "it is stopped")
+    yield
+    process.send_signal(signal.SIGCONT)
+
+
+def state_of(process):
+    status = Path(f"/proc/{process.pid}/stat").read_text()
+    return status.rpartition(")")[2].split()[0]
 
 
 def accepts(server):
