@@ -126,6 +126,7 @@ class TextParser {
 };
 
 Parsed parse_text(std::string_view text, Config base, const std::string& source) {
+  config::account_for_program(base);
   if (auto done = TextParser{base, source}.parse(text); !done) return unexpected{done.error()};
   config::refresh_notes(base);
   return base;

@@ -198,6 +198,7 @@ class XmlParser {
 };
 
 Parsed parse_document(std::string_view document, Config base, const std::string& name) {
+  config::account_for_program(base);
   if (auto done = XmlParser{base, document, name}.parse(); !done) return unexpected{done.error()};
   config::refresh_notes(base);
   return base;

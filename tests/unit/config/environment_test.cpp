@@ -40,6 +40,19 @@ TEST(ConfigEnvironment, TheFileWinsOverTheProgramAndTheVariableOverBoth) {
   EXPECT_TRUE(has_source(config, "wait=epoll from BATON, instead of poll")) << account(config);
 }
 
+TEST(ConfigEnvironment, ProgramsThatReadATextOrAFileFirstAreAccountedForToo) {
+  const TemporaryFile file{"<baton handles='60'/>"};
+  Config base;
+  base.processors = {{.engine = "emulated", .wait = "poll"}};
+  for (const auto& read :
+       {Config::load_xml(file.path(), base), Config::parse("handles=60", base)}) {
+    ASSERT_TRUE(read.has_value()) << read.error().reason;
+    const Config config = environment_ok(*read);
+    EXPECT_TRUE(has_source(config, "wait=poll from the program")) << account(config);
+    EXPECT_FALSE(has_source(config, "handles=60 from the program")) << account(config);
+  }
+}
+
 TEST(ConfigEnvironment, ForbiddingComesLast) {
   const Variable text{"BATON", "forbid=emulated"};
   const Variable forbid{"BATON_FORBID", "io_uring"};
