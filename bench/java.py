@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Echo servers in Java beside C and C++: Baton's three, the JDK's, Netty's.
 
-    bench/java.py                     1, 10, 40, 100 and 1,000 connections of 512 B: 1 to 2 hours
-    bench/java.py --quick             40 and 1,000, three short rounds: up to half an hour, rough
+    bench/java.py                     1, 10, 40, 100 and 1,000 connections of 512 B; 1 and 40 with
+                                      three threads: 1 to 2 hours
+    bench/java.py --quick             40 and 1,000, one thread, three short rounds: up to half an
+                                      hour, rough
     bench/java.py --row 40/           rows whose name has this in it
     bench/java.py --only Netty        servers whose name has this in it, and the raw loop
 
-All have one thread. In each round every server runs once, in an order that turns. Each is warmed up
+Where a server has three threads, the system places them. In each round every server runs once, in an order that turns. Each is warmed up
 before it is measured, because a JVM compiles while it serves: by loads of one second, until it has
 answered so many messages and its compilers rest, for a minute at most. The results tell the CPU
 time of the compilers in the measured part (compiler_us). Ratios are those of single rounds, against
@@ -26,11 +28,12 @@ import output
 import rows
 from option_parser import OptionParser
 
-ROWS = [rows.Row(sessions, 1, 512) for sessions in (1, 10, 40, 100, 1000)]
+ROWS = [*(rows.Row(sessions, 1, 512) for sessions in (1, 10, 40, 100, 1000)),
+        *(rows.Row(sessions, 3, 512, free=True) for sessions in (1, 40))]
 QUICK = (40, 1000)
 BASE = "raw epoll"
 BATON = ("baton epoll per_thread", "baton io_uring per_thread")
-# Server, rival, measure, relation, bound; for rows with so many sessions.
+# Server, rival, measure, relation, bound; for rows of one thread with so many sessions.
 GOALS = [
     ("Java baton nio", BASE, "rate", ">=", 0.90, (40, 1000)),
     ("Java baton nio", "Java selector loop", "rate", ">=", 0.97, (40, 1000)),
@@ -41,6 +44,12 @@ GOALS = [
     ("Java baton nio2 on native", "Java NIO.2", "cpu_us", "<=", 0.75, (40,)),
     ("Java baton nio2 on native", "Java NIO.2", "rate", ">=", 1.15, (1000,)),
     ("Java baton nio2 on native", "Java NIO.2", "cpu_us", "<=", 0.8, (1000,)),
+]
+# The same, for three threads.
+GOALS_OF_GROUPS = [
+    (f"Java baton nio2 on {engine}", "Java NIO.2", measure, relation, bound, (40,))
+    for engine in ("nio", "native")
+    for measure, relation, bound in (("rate", ">=", 0.95), ("cpu_us", "<=", 1.05))
 ]
 
 
@@ -68,8 +77,8 @@ def measure_row(options, row, clock):
                 # when the time is over; one such round must not cost it the row.
                 taken[name].append(compare.once_more(
                     lambda seconds, side=side: compare.measure_server(
-                        options.build, side, not options.free, seconds, options.warm_up,
-                        options.warm_up_messages),
+                        options.build, side, not (options.free or row.free), seconds,
+                        options.warm_up, options.warm_up_messages),
                     options.seconds))
             except compare.CannotMeasure as why:
                 troubles[name] = str(why)
@@ -81,7 +90,8 @@ def measure_row(options, row, clock):
 def goals(row, rounds):
     """Server -> its goals in this row."""
     found = {}
-    for name, other, measure, relation, bound, sessions in GOALS:
+    wanted = GOALS if row.threads == 1 else GOALS_OF_GROUPS
+    for name, other, measure, relation, bound, sessions in wanted:
         if row.sessions in sessions and name in rounds:
             judged = {measure: compare.judge(measure, [r[measure] for r in rounds[name]],
                                              [r[measure] for r in rounds[other]])
@@ -102,7 +112,7 @@ def main():
     if options.quick:
         options.warm_up, options.warm_up_messages = 2.0, 200_000
     wanted = [row for row in ROWS if options.row in rows.name_of(row) and
-              (not options.quick or row.sessions in QUICK)]
+              (not options.quick or row.threads == 1 and row.sessions in QUICK)]
     if not wanted:
         parser.error("no such row")
     if why := java_servers.missing():

@@ -210,6 +210,23 @@ public final class AsynchChannel implements AutoCloseable {
     return startRead(null, OpRead.Until.SOMETHING, null, -1, time, null);
   }
 
+  /**
+   * Reads what has arrived at a stream already, on the calling thread. A read of a thread that is
+   * no lane has to wait for the channel's lane, which may be busy; this does not.
+   *
+   * @param buffer filled from its position on, which moves behind the last byte; not flipped
+   * @return number of bytes; -1 at the end of the stream; 0 if nothing was done: nothing has
+   *     arrived, reads are pending, the stream is not connected or closed, or the engine leaves
+   *     reads to its lanes. Then start {@link #read(ByteBuffer)}, which tells or waits.
+   * @throws IOException if the stream is broken
+   */
+  public int tryRead(ByteBuffer buffer) throws IOException {
+    Check.writable(buffer, "buffer");
+    need(is(Endpoint.Kind.STREAM), "tryRead", "a stream");
+    checkForEngine(buffer);
+    return mayTry(core.reads) ? core.tryMove(core.reads, buffer) : 0;
+  }
+
   // -- writing -----------------------------------------------------------------------------------
 
   /**
@@ -268,6 +285,23 @@ public final class AsynchChannel implements AutoCloseable {
    */
   public long write(PooledBuffer block) {
     return startWrite(block, null);
+  }
+
+  /**
+   * Writes what a stream takes now, on the calling thread; see {@link #tryRead}. Another thread
+   * that writes at the same time may write between these bytes and the rest.
+   *
+   * @param buffer written from its position on, which moves behind the last byte
+   * @return number of bytes, perhaps not all of them; 0 if nothing was done: the stream takes none
+   *     now, writes are pending, the stream is not connected or closed, or the engine leaves writes
+   *     to its lanes. Start {@link #write(ByteBuffer)} for the rest, which tells or waits.
+   * @throws IOException if the stream is broken
+   */
+  public int tryWrite(ByteBuffer buffer) throws IOException {
+    Check.readable(buffer, "buffer");
+    need(is(Endpoint.Kind.STREAM), "tryWrite", "a stream");
+    checkForEngine(buffer);
+    return mayTry(core.writes) && !core.outputEnded ? core.tryMove(core.writes, buffer) : 0;
   }
 
   /**
@@ -778,6 +812,10 @@ public final class AsynchChannel implements AutoCloseable {
     } else {
       core.lane.submit(() -> core.setIdle(side, kind, time));
     }
+  }
+
+  private boolean mayTry(Side<?> side) {
+    return isOpen() && side.isIdle() && core.endpoint.isConnected();
   }
 
   private boolean is(Endpoint.Kind kind) {

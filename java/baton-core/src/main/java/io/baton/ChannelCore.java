@@ -5,6 +5,7 @@ import io.baton.spi.ChannelEndpoint;
 import io.baton.spi.Endpoint;
 import io.baton.spi.Transfer;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousCloseException;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.UnsupportedAddressTypeException;
@@ -47,7 +48,7 @@ final class ChannelCore {
   // Why the socket can only be closed, or null.
   private Throwable connectFailure;
 
-  private boolean outputEnded;
+  volatile boolean outputEnded;
   private final AcceptRetry acceptRetry;
   // Made before it is needed, as the retry: there may be no memory for it then.
   private final OpClose close;
@@ -85,7 +86,7 @@ final class ChannelCore {
       operation.deadline = System.nanoTime() + timeout;
     }
     lane.requireStackToWake();
-    long number = admission.claim();
+    long number = claim(sideOf(operation));
     operation.activation = number;
     try {
       if (operation.future != null) {
@@ -101,6 +102,34 @@ final class ChannelCore {
       }
     }
     return number;
+  }
+
+  /** Without an operation: what the system can move now. */
+  int tryMove(Side<?> side, ByteBuffer buffer) throws IOException {
+    int end = buffer.limit();
+    try {
+      ByteBuffer part = ChannelTransfer.shortened(buffer);
+      int bytes = side == reads ? endpoint.tryRead(part) : endpoint.tryWrite(part);
+      if (bytes > 0) {
+        side.moved();
+      }
+      return bytes;
+    } finally {
+      buffer.limit(end);
+    }
+  }
+
+  private long claim(Side<?> side) {
+    if (side == null) {
+      return admission.claim();
+    }
+    side.started(1);
+    try {
+      return admission.claim();
+    } catch (RuntimeException | Error e) {
+      side.started(-1);
+      throw e;
+    }
   }
 
   boolean cancel(long activation) {
@@ -151,9 +180,15 @@ final class ChannelCore {
       lane.ready.add(operation);
     } else if (lane.isCurrent() && mayBegin(operation)) {
       begin(operation);
-    } else if (!lane.push(operation)) {
+    } else if (!push(operation)) {
       throw new AssertionError("a lane ended before its channels were closed");
     }
+  }
+
+  private boolean push(Operation operation) {
+    return file == null && operation instanceof OpRead && !operation.hasDeadline
+        ? lane.pushRead(operation, endpoint)
+        : lane.push(operation);
   }
 
   /**
@@ -479,6 +514,10 @@ final class ChannelCore {
     }
     operation.settled = true;
     operation.error = error;
+    Side<?> side = sideOf(operation);
+    if (side != null) {
+      side.settled();
+    }
     lane.timers.remove(operation);
     queued.remove(operation);
     try {

@@ -163,12 +163,20 @@ final class ChannelTransfer extends Task implements Transfer {
   }
 
   private ByteBuffer shown(ByteBuffer buffer) {
-    if (buffer.isDirect() || buffer.remaining() <= HEAP_CHUNK) {
-      return buffer;
+    int end = buffer.limit();
+    ByteBuffer part = shortened(buffer);
+    if (part.limit() < end) {
+      lowered = buffer;
+      fullLimit = end;
     }
-    lowered = buffer;
-    fullLimit = buffer.limit();
-    return buffer.limit(buffer.position() + HEAP_CHUNK);
+    return part;
+  }
+
+  /** Lowers the limit of a long heap buffer. */
+  static ByteBuffer shortened(ByteBuffer buffer) {
+    return buffer.isDirect() || buffer.remaining() <= HEAP_CHUNK
+        ? buffer
+        : buffer.limit(buffer.position() + HEAP_CHUNK);
   }
 
   private void restoreLimit() {

@@ -1,5 +1,6 @@
 package io.baton;
 
+import io.baton.spi.Endpoint;
 import io.baton.spi.Engine;
 import io.baton.spi.EngineSettings;
 import java.io.IOException;
@@ -123,6 +124,24 @@ final class Lane implements Runnable {
   boolean push(Task task) {
     if (!inbox.push(task)) {
       return false;
+    }
+    wakeIfAsleep();
+    return true;
+  }
+
+  /** The same for a read without a deadline. */
+  boolean pushRead(Task read, Endpoint endpoint) {
+    if (!inbox.push(read)) {
+      return false;
+    }
+    // The push is ordered before these looks. If the engine does not watch for input any more, the
+    // lane looks into its inbox after that change, and before it sleeps.
+    try {
+      if (endpoint.wakesOnInput() && !hasFailed()) {
+        return true;
+      }
+    } catch (StackOverflowError e) {
+      // The read is in the inbox: it must not look broken off.
     }
     wakeIfAsleep();
     return true;

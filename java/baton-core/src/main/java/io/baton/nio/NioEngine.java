@@ -21,9 +21,9 @@ import java.util.function.Consumer;
  * <p>A transfer is tried before it waits, unless the last one left the socket empty: most writes
  * succeed at once, and a read that follows a short read would find nothing. A waiting transfer sets
  * its bit in the interest set of the key. The bit for reading stays set afterwards, so a server
- * that reads again and again makes no system call for it; the bit goes when the socket is readable
- * and no read is pending. The bits for writing and connecting go at once, for a socket is nearly
- * always writable.
+ * that reads again and again makes no system call for it. The bit goes when the socket is readable
+ * and the lane, which may have a read in its inbox, has brought none for it. The bits for writing
+ * and connecting go at once, for a socket is nearly always writable.
  *
  * <p>Invariant: a side of an endpoint either has no transfer, or its transfer waits and its bit is
  * set.
@@ -42,6 +42,8 @@ final class NioEngine implements Engine {
   private NioEndpoint closed;
   // There was no memory to close them.
   private NioEndpoint unclosed;
+  // There was input, and no read was pending.
+  private NioEndpoint unread;
 
   NioEngine() throws IOException {}
 
@@ -116,7 +118,8 @@ final class NioEngine implements Engine {
     if (unclosed != null) {
       closeAgain();
     }
-    if (nanoseconds == 0 || closed != null) {
+    boolean looksAgain = forgetUnread();
+    if (nanoseconds == 0 || closed != null || looksAgain) {
       selector.selectNow(ready);
     } else if (unclosed != null) {
       selector.select(ready, MEMORY_PAUSE);
@@ -131,6 +134,25 @@ final class NioEngine implements Engine {
       first.following = null;
       first.closing.completed(0);
     }
+  }
+
+  /**
+   * Whether there was one that is not watched any more. The lane has to look into its inbox before
+   * it waits: a thread that saw the bit has not woken it.
+   */
+  private boolean forgetUnread() {
+    boolean any = false;
+    while (unread != null) {
+      NioEndpoint first = unread;
+      if (first.reading == null) {
+        any = true;
+        drop(first, READING);
+      }
+      unread = first.nextUnread;
+      first.nextUnread = null;
+      first.isUnread = false;
+    }
+    return any;
   }
 
   @Override
@@ -154,10 +176,12 @@ final class NioEngine implements Engine {
     }
     if ((operations & READING) != 0) {
       endpoint.mayBeReadable = true;
-      if (endpoint.reading == null) {
-        drop(endpoint, READING);
-      } else {
+      if (endpoint.reading != null) {
         tryRead(endpoint);
+      } else if (!endpoint.isUnread) {
+        endpoint.isUnread = true;
+        endpoint.nextUnread = unread;
+        unread = endpoint;
       }
     }
     if ((operations & SelectionKey.OP_CONNECT) != 0 && endpoint.writing != null) {

@@ -26,7 +26,7 @@ public class ChannelEndpoint implements Endpoint {
   private final SelectableChannel channel;
   private final ByteChannel bytes; // the same; null for a listener
   private final Kind kind;
-  private boolean isLost;
+  private volatile boolean isLost;
 
   /**
    * Makes the channel non-blocking.
@@ -98,7 +98,9 @@ public class ChannelEndpoint implements Endpoint {
     try {
       return bytes.write(buffer);
     } catch (IOException e) {
-      isLost |= !BrokenPipe.isMessageOf(e);
+      if (!BrokenPipe.isMessageOf(e)) {
+        isLost = true;
+      }
       throw e;
     }
   }

@@ -3,6 +3,7 @@ package io.baton.spi;
 import java.io.IOException;
 import java.net.SocketAddress;
 import java.net.SocketOption;
+import java.nio.ByteBuffer;
 import java.nio.channels.SelectableChannel;
 import java.util.Set;
 
@@ -127,6 +128,40 @@ public interface Endpoint {
    */
   default Endpoint tryAccept() throws IOException {
     return null;
+  }
+
+  /**
+   * Whether input wakes the engine although no transfer may wait for it. Then a read that another
+   * thread hands to the lane needs no wake-up of its own: it finds nothing before there is input.
+   *
+   * @return true only if the engine, after this has changed to false, returns to its lane once
+   *     before it waits again
+   */
+  default boolean wakesOnInput() {
+    return false;
+  }
+
+  /**
+   * Reads what has arrived at a stream, and waits for nothing. No transfer reads from it meanwhile.
+   *
+   * @param buffer to read into
+   * @return number of bytes, -1 at the end of the stream, or 0 if nothing has arrived or the engine
+   *     leaves reads to its lanes
+   * @throws IOException if the system refuses; the next transfer need not get this error again
+   */
+  default int tryRead(ByteBuffer buffer) throws IOException {
+    return 0;
+  }
+
+  /**
+   * Writes what a stream takes now, and waits for nothing. No transfer writes to it meanwhile.
+   *
+   * @param buffer to write
+   * @return number of bytes, or 0 if the stream takes none or the engine leaves writes to its lanes
+   * @throws IOException if the system refuses; the next transfer need not get this error again
+   */
+  default int tryWrite(ByteBuffer buffer) throws IOException {
+    return 0;
   }
 
   /**

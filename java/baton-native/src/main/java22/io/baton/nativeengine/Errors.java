@@ -25,6 +25,7 @@ final class Errors {
   static final int NO_SUCH_FAMILY = 97;
   static final int ADDRESS_IN_USE = 98;
   static final int ADDRESS_NOT_AVAILABLE = 99;
+  static final int CONNECTION_RESET = 104;
   static final int IS_CONNECTED = 106;
   static final int NOT_CONNECTED = 107;
   static final int TIMED_OUT = 110;

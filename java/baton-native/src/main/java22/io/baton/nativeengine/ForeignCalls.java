@@ -19,6 +19,8 @@ import java.lang.invoke.VarHandle;
 final class ForeignCalls implements NativeCalls {
   static final int SOCK_NONBLOCK = 0x800;
   static final int SOCK_CLOSE_ON_EXEC = 0x80000;
+  private static final int MESSAGE_DONT_WAIT = 0x40;
+  private static final int MESSAGE_NO_SIGNAL = 0x4000;
 
   private static final Linker LINKER = Linker.nativeLinker();
   private static final SymbolLookup BATON = Library.load();
@@ -60,6 +62,10 @@ final class ForeignCalls implements NativeCalls {
       FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_LONG, JAVA_INT);
   private static final FunctionDescriptor WITH_NUMBER =
       FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_INT);
+  private static final FunctionDescriptor OF_BYTES =
+      FunctionDescriptor.of(JAVA_LONG, JAVA_INT, JAVA_LONG, JAVA_LONG, JAVA_INT);
+  private static final MethodHandle RECEIVE = system("recv", OF_BYTES);
+  private static final MethodHandle SEND = system("send", OF_BYTES);
   private static final MethodHandle SOCKET =
       system("socket", FunctionDescriptor.of(JAVA_INT, JAVA_INT, JAVA_INT, JAVA_INT));
   private static final MethodHandle BIND = system("bind", WITH_ADDRESS);
@@ -145,7 +151,7 @@ final class ForeignCalls implements NativeCalls {
     int with(MemorySegment state) throws Throwable;
   }
 
-  // Not for every message: it allocates.
+  // Not for the messages of a lane: it allocates.
   private static int answer(Call call) {
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment state = arena.allocate(STATE);
@@ -290,6 +296,30 @@ final class ForeignCalls implements NativeCalls {
         state ->
             (int)
                 ACCEPT.invokeExact(state, descriptor, 0L, 0L, SOCK_NONBLOCK | SOCK_CLOSE_ON_EXEC));
+  }
+
+  @Override
+  public int receive(int descriptor, long address, int length) {
+    return answer(
+        state ->
+            (int)
+                (long)
+                    RECEIVE.invokeExact(
+                        state, descriptor, address, (long) length, MESSAGE_DONT_WAIT));
+  }
+
+  @Override
+  public int send(int descriptor, long address, int length) {
+    return answer(
+        state ->
+            (int)
+                (long)
+                    SEND.invokeExact(
+                        state,
+                        descriptor,
+                        address,
+                        (long) length,
+                        MESSAGE_DONT_WAIT | MESSAGE_NO_SIGNAL));
   }
 
   @Override

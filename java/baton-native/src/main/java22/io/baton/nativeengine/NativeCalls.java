@@ -46,6 +46,12 @@ interface NativeCalls {
   /** The connection is non-blocking and closed on exec. */
   int accept(int descriptor);
 
+  /** What has arrived at a stream; waits for nothing. */
+  int receive(int descriptor, long address, int length);
+
+  /** What a stream takes now; waits for nothing, and raises no signal. */
+  int send(int descriptor, long address, int length);
+
   int connect(int descriptor, long address, int length);
 
   int ownName(int descriptor, long address, long length);

@@ -6,10 +6,12 @@ import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
 import java.lang.foreign.ValueLayout;
+import java.lang.ref.Reference;
 import java.net.InetSocketAddress;
 import java.net.SocketAddress;
 import java.net.SocketOption;
 import java.net.StandardSocketOptions;
+import java.nio.ByteBuffer;
 import java.nio.channels.AlreadyConnectedException;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.NotYetConnectedException;
@@ -52,6 +54,9 @@ final class NativeEndpoint implements Endpoint {
   private volatile boolean connected;
 
   private volatile boolean inputShut;
+
+  // A write of another thread than the lane's found it.
+  private volatile boolean reset;
 
   // A reset takes a stream's from the system, and then programs want to log it.
   private volatile InetSocketAddress peer;
@@ -296,6 +301,68 @@ final class NativeEndpoint implements Endpoint {
     }
     connection.accepted(Errors.check(calls, answer));
     return connection;
+  }
+
+  @Override
+  public synchronized int tryRead(ByteBuffer buffer) throws IOException {
+    requireOpen();
+    if (inputShut) {
+      return -1;
+    }
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment bytes = memory(arena, buffer);
+      int answer = calls.receive(descriptor, bytes.address(), (int) bytes.byteSize());
+      if (answer == -Errors.AGAIN) {
+        return 0;
+      }
+      int moved = Errors.check(calls, answer);
+      if (moved == 0) {
+        checkReset();
+        return -1;
+      }
+      if (!buffer.isDirect()) {
+        buffer.put(buffer.position(), bytes.asByteBuffer(), 0, moved);
+      }
+      buffer.position(buffer.position() + moved);
+      return moved;
+    } finally {
+      Reference.reachabilityFence(buffer);
+    }
+  }
+
+  @Override
+  public synchronized int tryWrite(ByteBuffer buffer) throws IOException {
+    requireOpen();
+    try (Arena arena = Arena.ofConfined()) {
+      MemorySegment bytes = memory(arena, buffer);
+      if (!buffer.isDirect()) {
+        bytes.asByteBuffer().put(0, buffer, buffer.position(), (int) bytes.byteSize());
+      }
+      int answer = calls.send(descriptor, bytes.address(), (int) bytes.byteSize());
+      if (answer == -Errors.AGAIN) {
+        return 0;
+      }
+      reset |= answer == -Errors.CONNECTION_RESET;
+      int moved = Errors.check(calls, answer);
+      buffer.position(buffer.position() + moved);
+      return moved;
+    } finally {
+      Reference.reachabilityFence(buffer);
+    }
+  }
+
+  /** The memory of a direct buffer, or a piece for the bytes of another one. */
+  private static MemorySegment memory(Arena arena, ByteBuffer buffer) {
+    return buffer.isDirect()
+        ? MemorySegment.ofBuffer(buffer)
+        : arena.allocate(Math.min(buffer.remaining(), Blocks.LARGEST));
+  }
+
+  /** A write has been told of the reset; the system reports an end of the stream after that. */
+  void checkReset() throws IOException {
+    if (reset) {
+      Errors.check(calls, -Errors.CONNECTION_RESET);
+    }
   }
 
   @Override

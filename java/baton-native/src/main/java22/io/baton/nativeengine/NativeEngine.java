@@ -670,9 +670,19 @@ final class NativeEngine implements Engine {
         finish(request).completed(0);
       }
       // Nothing, and no error: the peer has ended the stream.
-      case Kind.READ_STREAM -> finish(request).completed(-1);
+      case Kind.READ_STREAM -> completeAtEnd(endpoint, request);
       default -> completeBytes(request, result);
     }
+  }
+
+  private void completeAtEnd(NativeEndpoint endpoint, Request request) {
+    try {
+      endpoint.checkReset();
+    } catch (IOException | OutOfMemoryError e) {
+      finish(request).failed(e);
+      return;
+    }
+    finish(request).completed(-1);
   }
 
   private void completeBytes(Request request, int moved) {

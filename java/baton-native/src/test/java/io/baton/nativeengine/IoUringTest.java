@@ -13,6 +13,7 @@ import io.baton.test.LoadContract;
 import io.baton.test.PooledContract;
 import io.baton.test.StreamContract;
 import io.baton.test.TimeContract;
+import io.baton.test.TryContract;
 import org.junit.jupiter.api.Nested;
 
 /** The engine {@code native} with the C++ engine io_uring keeps the contract. */
@@ -21,6 +22,9 @@ class IoUringTest {
 
   @Nested
   class Streams extends StreamContract {}
+
+  @Nested
+  class Tries extends TryContract {}
 
   @Nested
   class EarlyEnds extends CancelContract {}

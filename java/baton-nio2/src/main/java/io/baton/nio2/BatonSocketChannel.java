@@ -36,6 +36,9 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
   private final Move.Spare spareWrite = new Move.Spare();
   private volatile boolean connected;
 
+  /** The last read filled its buffer, so that the next one need not wait for the lane. */
+  private volatile boolean mayHaveArrived = true;
+
   /** Why the channel is closing, or null. For the lane's thread. */
   private Throwable connectFailure;
 
@@ -204,7 +207,7 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
       reads.end();
       read.doneAtOnce(reads.isShutdown() ? -1 : 0);
     } else {
-      reads.start(read, starter);
+      start(reads, read, starter);
     }
     return read.future();
   }
@@ -276,7 +279,7 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
       writes.end();
       write.doneAtOnce(0);
     } else {
-      writes.start(write, starter);
+      start(writes, write, starter);
     }
     return write.future();
   }
@@ -312,12 +315,63 @@ final class BatonSocketChannel extends AsynchronousSocketChannel {
     return unit.toNanos(timeout);
   }
 
-  private static void moved(Direction<Move<?, ?>> direction, Operation operation, boolean atEnd) {
+  private void start(Direction<Move<?, ?>> direction, Move<?, ?> move, LongSupplier starter) {
+    if (!socket.group.handlers().isLane() && movedHere(direction, move)) {
+      return;
+    }
+    try {
+      direction.start(move, starter);
+    } catch (RuntimeException | Error e) {
+      if (!move.isBegun()) {
+        throw e;
+      }
+      // The bytes that are on their way count, and the next write may find what this one did not.
+      move.done(0, null, false);
+    }
+  }
+
+  /**
+   * Moves what can be moved on this thread: the way to the lane and back is two changes of threads.
+   * True if that was the whole operation.
+   */
+  private boolean movedHere(Direction<Move<?, ?>> direction, Move<?, ?> move) {
+    int bytes = 0;
+    IOException error = null;
+    try {
+      if (direction == writes) {
+        bytes = socket.channel.tryWrite(move.lent());
+      } else if (mayHaveArrived) {
+        bytes = socket.channel.tryRead(move.lent());
+      }
+    } catch (IOException e) {
+      error = e;
+    } catch (RuntimeException | Error e) {
+      direction.end();
+      throw e;
+    }
+    boolean isPart = direction == writes ? move.lent().hasRemaining() : bytes == 0;
+    if (isPart && error == null) {
+      move.begun(bytes);
+      return false;
+    }
+    done(direction, Math.max(bytes, 0), error, bytes < 0);
+    return true;
+  }
+
+  private void moved(Direction<Move<?, ?>> direction, Operation operation, boolean atEnd) {
     Throwable error = operation.getError();
     if (error instanceof OperationTimedOutException) {
       direction.kill();
     }
-    direction.end().done(operation.getBytesCompleted(), error, atEnd);
+    done(direction, operation.getBytesCompleted(), error, atEnd);
+  }
+
+  private void done(Direction<Move<?, ?>> direction, long bytes, Throwable error, boolean atEnd) {
+    Move<?, ?> move = direction.end();
+    if (direction == reads) {
+      mayHaveArrived = move.isFilledBy(bytes);
+    }
+    move.done(bytes, error, atEnd);
   }
 
   private void cancel(Pending<?, ?> operation, boolean close) {

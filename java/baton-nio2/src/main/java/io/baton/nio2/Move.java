@@ -30,6 +30,8 @@ final class Move<V, A> extends Pending<V, A> {
   private int limit;
   private ByteBuffer[] buffers;
   private boolean reads;
+  // Bytes that were moved before Baton's operation.
+  private long before;
 
   // Where it goes for the next operation, or null: it is garbage then.
   private Spare spare;
@@ -140,8 +142,24 @@ final class Move<V, A> extends Pending<V, A> {
     succeed(result.apply(bytes));
   }
 
-  /** bytes: of Baton's operation, also if it failed; error: null if it did not. */
-  void done(long bytes, Throwable error, boolean atEnd) {
+  /** Whether a read of so many bytes had room for no more. */
+  boolean isFilledBy(long bytes) {
+    return bytes == (buffer != null ? limit - begin : lent.capacity());
+  }
+
+  /** Baton's operation is for the rest. */
+  void begun(int bytes) {
+    before = bytes;
+  }
+
+  boolean isBegun() {
+    return before > 0;
+  }
+
+  /** moved: by Baton's operation, also if it failed; error: null if it did not. */
+  void done(long moved, Throwable error, boolean atEnd) {
+    long bytes = before + moved;
+    before = 0;
     if (!isCancelled()) {
       takeOver((int) bytes);
     }

@@ -15,14 +15,19 @@ import java.util.concurrent.locks.LockSupport;
 import java.util.function.Consumer;
 
 /**
- * Handlers run in an executor, so they may block. Lanes run no code of the program, and a start
- * runs no handler: what the executor refuses, or hands back to its caller, goes to a spare thread.
+ * Handlers run in an executor, so they may block. Lanes run no code of the program: what the
+ * executor refuses, or hands back to its caller, goes to a spare thread. An operation that is done
+ * at once, and was started by a handler of this group, has its own handler called inside, as with
+ * the JDK.
  */
 final class PooledHandlers implements Handlers {
   /** A lane that finds no memory for a thread tries so often, with pauses: for 10 seconds. */
   private static final int TRIES = 1000;
 
   private static final long PAUSE = TimeUnit.MILLISECONDS.toNanos(10);
+
+  /** Handlers inside handlers: as many as the JDK calls. */
+  private static final int NESTED_MAX = 16;
 
   /** A lane that is so long in the executor may be waiting there. */
   private static final long MOMENT = TimeUnit.MILLISECONDS.toNanos(1);
@@ -100,7 +105,30 @@ final class PooledHandlers implements Handlers {
 
   @Override
   public void dispatch(Pending<?, ?> completed) {
-    group.moveOn(completed, execute);
+    if (mayCallHere()) {
+      call(completed);
+    } else {
+      group.moveOn(completed, execute);
+    }
+  }
+
+  private boolean mayCallHere() {
+    if (isLane()) {
+      return false;
+    }
+    Calls calls = Calls.ofThisThread();
+    return calls != null && calls.handlers == this && calls.depth < NESTED_MAX;
+  }
+
+  /** Calls the handler inside another one, for which the group waits. */
+  private void call(Pending<?, ?> completed) {
+    Calls calls = Calls.ofThisThread();
+    calls.depth++;
+    try {
+      completed.tell();
+    } finally {
+      calls.depth--;
+    }
   }
 
   private void execute(Pending<?, ?> completed) {
@@ -176,6 +204,24 @@ final class PooledHandlers implements Handlers {
    * waits until the program has got this one. A handler is overtaken once at most.
    */
   private void tell(Pending<?, ?> completed) {
+    Calls calls = Calls.ofThisThread();
+    if (calls == null) {
+      tellInTurn(completed);
+      return;
+    }
+    PooledHandlers outer = calls.handlers;
+    int depth = calls.depth;
+    calls.handlers = this;
+    calls.depth = 1;
+    try {
+      tellInTurn(completed);
+    } finally {
+      calls.handlers = outer;
+      calls.depth = depth;
+    }
+  }
+
+  private void tellInTurn(Pending<?, ?> completed) {
     if (completed instanceof Accept<?> itself) {
       Pending<?, ?> inPlace = itself.inPlace();
       accepts.remove(itself);
@@ -215,6 +261,23 @@ final class PooledHandlers implements Handlers {
   @Override
   public void end() {
     executor.shutdown();
+  }
+
+  /** The handlers that a thread is inside. */
+  private static final class Calls {
+    private static final ThreadLocal<Calls> CALLS = ThreadLocal.withInitial(Calls::new);
+
+    PooledHandlers handlers;
+    int depth;
+
+    /** Null if there is no memory for it. */
+    static Calls ofThisThread() {
+      try {
+        return CALLS.get();
+      } catch (OutOfMemoryError e) {
+        return null;
+      }
+    }
   }
 
   private static final class LaneThread extends Thread {

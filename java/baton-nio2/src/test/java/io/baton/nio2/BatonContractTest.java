@@ -20,6 +20,13 @@ class BatonContractTest {
   }
 
   @Nested
+  class Nesting extends NestingContract {
+    Nesting() {
+      super(Maker.BATON);
+    }
+  }
+
+  @Nested
   class Ending extends EndContract {
     Ending() {
       super(Maker.BATON);

@@ -22,6 +22,13 @@ class JdkContractTest {
   }
 
   @Nested
+  class Nesting extends NestingContract {
+    Nesting() {
+      super(Maker.JDK);
+    }
+  }
+
+  @Nested
   class Ending extends EndContract {
     Ending() {
       super(Maker.JDK);

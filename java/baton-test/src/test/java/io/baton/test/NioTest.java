@@ -10,6 +10,9 @@ class NioTest {
   class Streams extends StreamContract {}
 
   @Nested
+  class Tries extends TryContract {}
+
+  @Nested
   class EarlyEnds extends CancelContract {}
 
   @Nested

@@ -10,6 +10,14 @@ class OwnTest {
   class Streams extends StreamContract {}
 
   @Nested
+  class Tries extends TryContract {
+    @Override
+    protected boolean movesHere() {
+      return false;
+    }
+  }
+
+  @Nested
   class EarlyEnds extends CancelContract {}
 
   @Nested
