@@ -8,12 +8,13 @@
     bench/java.py --row 40/           rows whose name has this in it
     bench/java.py --only Netty        servers whose name has this in it, and the raw loop
 
-Where a server has three threads, the system places them. In each round every server runs once, in an order that turns. Each is warmed up
-before it is measured, because a JVM compiles while it serves: by loads of one second, until it has
-answered so many messages and its compilers rest, for a minute at most. The results tell the CPU
-time of the compilers in the measured part (compiler_us). Ratios are those of single rounds, against
-the raw C loop over epoll, and the verdict comes from the interval of their median. The goals hold
-Baton against the loop over a Selector, Netty and the JDK's NIO.2, too.
+Where a server has three threads, the system places them. In each round every server runs once, in
+an order that turns. Each is warmed up before it is measured, because a JVM compiles while it
+serves: by loads of one second, until it has answered so many messages and its compilers rest, for a
+minute at most. The results tell the CPU time of the compilers in the measured part (compiler_us).
+Ratios are those of single rounds, against the raw C loop over epoll, and the verdict comes from the
+interval of their median. The goals hold Baton against the loop over a Selector, Netty and the JDK's
+NIO.2, too.
 
 Everything goes to bench/results/<date>-java.json; bench/report.py draws the article's figures 1 and
 2 from it. `scripts/java --bench` builds the servers in Java. What cannot run here is left out, and
