@@ -7,6 +7,8 @@
                                       hour, rough
     bench/java.py --row 40/           rows whose name has this in it
     bench/java.py --only Netty        servers whose name has this in it, and the raw loop
+    bench/java.py --streams           instead, NIO.2 in groups of three threads: small writes, and
+                                      reads of 8 KiB, one after the other; operations a second
 
 Where a server has three threads, the system places them. In each round every server runs once, in
 an order that turns. Each is warmed up before it is measured, because a JVM compiles while it
@@ -21,6 +23,8 @@ Everything goes to bench/results/<date>-java.json; bench/report.py draws the art
 said.
 """
 
+import json
+import subprocess
 import sys
 
 import compare
@@ -45,12 +49,6 @@ GOALS = [
     ("Java baton nio2 on native", "Java NIO.2", "cpu_us", "<=", 0.75, (40,)),
     ("Java baton nio2 on native", "Java NIO.2", "rate", ">=", 1.15, (1000,)),
     ("Java baton nio2 on native", "Java NIO.2", "cpu_us", "<=", 0.8, (1000,)),
-]
-# The same, for three threads.
-GOALS_OF_GROUPS = [
-    (f"Java baton nio2 on {engine}", "Java NIO.2", measure, relation, bound, (40,))
-    for engine in ("nio", "native")
-    for measure, relation, bound in (("rate", ">=", 0.95), ("cpu_us", "<=", 1.05))
 ]
 
 
@@ -91,9 +89,8 @@ def measure_row(options, row, clock):
 def goals(row, rounds):
     """Server -> its goals in this row."""
     found = {}
-    wanted = GOALS if row.threads == 1 else GOALS_OF_GROUPS
-    for name, other, measure, relation, bound, sessions in wanted:
-        if row.sessions in sessions and name in rounds:
+    for name, other, measure, relation, bound, sessions in GOALS:
+        if row.threads == 1 and row.sessions in sessions and name in rounds:
             judged = {measure: compare.judge(measure, [r[measure] for r in rounds[name]],
                                              [r[measure] for r in rounds[other]])
                       if other in rounds else None}
@@ -102,9 +99,30 @@ def goals(row, rounds):
     return found
 
 
+def measure_streams(rounds):
+    """Both providers in turn, and the ratios of single rounds."""
+    sides = java_servers.streams()
+    taken = {name: [] for name in sides}
+    for number in range(rounds):
+        turn = number % len(sides)
+        for name in [*list(sides)[turn:], *list(sides)[:turn]]:
+            compare.progress(f"{name}, round {number + 1} of {rounds}")
+            output_of = subprocess.run(sides[name], capture_output=True, text=True, check=True)
+            taken[name].append(json.loads(output_of.stdout))
+    compare.progress("")
+    base = taken[java_servers.JDK]
+    for measure in ("writes", "reads"):
+        for name, found in taken.items():
+            judged = compare.judge("rate", [one[measure] for one in found],
+                                   [one[measure] for one in base])
+            print(f"{measure:7} {name:27} {compare.number(found[-1][measure]):>10} a second, "
+                  f"{judged['ratio']:5.2f} x ({judged['low']:.2f} to {judged['high']:.2f})")
+
+
 def main():
     parser = OptionParser(__doc__, "row", "only", "free", "no-save", rounds=7, seconds=1.0,
                           quick=(3, 0.5))
+    parser.add_argument("--streams", action="store_true", help="NIO.2 in one direction only")
     parser.add_argument("--warm-up", type=float, default=3.0, metavar="SECONDS",
                         help="before each round, at least")
     parser.add_argument("--warm-up-messages", type=int, default=300_000, metavar="NUMBER",
@@ -119,6 +137,9 @@ def main():
     if why := java_servers.missing():
         print(f"cannot measure: {why}", file=sys.stderr)
         return 2
+    if options.streams:
+        measure_streams(options.rounds)
+        return 0
     clock = rows.Clock(sum(len(servers(options, row)) for row in wanted) * options.rounds)
     results = []
     for row in wanted:

@@ -12,10 +12,12 @@ FOLDER = REPOSITORY / "bench" / "java" / "target"
 JVM = ["-Xmx512m", "-XX:+UseSerialGC", "--enable-native-access=ALL-UNNAMED"]
 PROVIDER = "-Djava.nio.channels.spi.AsynchronousChannelProvider=io.baton.nio2.BatonProvider"
 
+# The JDK's own NIO.2.
+JDK = "Java NIO.2"
 # Name -> class, its options, options of the JVM, words of the variable BATON.
 SERVERS = {
     "Java selector loop": ("SelectorEcho", [], [], ""),
-    "Java NIO.2": ("Nio2Echo", [], [], ""),
+    JDK: ("Nio2Echo", [], [], ""),
     "Java virtual threads": ("VirtualEcho", [], [], ""),
     "Netty NIO": ("NettyEcho", ["--transport", "nio"], [], ""),
     "Netty epoll": ("NettyEcho", ["--transport", "epoll"], [], ""),
@@ -40,15 +42,25 @@ def commands(row):
     """Name -> command, of the servers that are built, for a row of streams (bench/rows.py)."""
     if missing():
         return {}
+    found = {}
+    for name, (program, options, jvm, words) in SERVERS.items():
+        parallelism = f"-Djdk.virtualThreadScheduler.parallelism={row.threads}"
+        found[name] = [*java_for([*jvm, parallelism], words), f"io.baton.bench.{program}", *options,
+                       "--port", "0", "--threads", str(row.threads), "--block", str(row.block)]
+    return found
+
+
+def streams():
+    """Name -> command of a program that measures NIO.2 alone."""
+    return {name: [*java_for(jvm, words), "io.baton.bench.Nio2Streams", "--threads", "3",
+                   "--block", "128"]
+            for name, (program, _, jvm, words) in SERVERS.items() if program == "Nio2Echo"}
+
+
+def java_for(jvm, words):
+    """The Java machine with all classes, and Baton's words."""
     java, library = (FOLDER / "paths").read_text().split()
     modules = [REPOSITORY / "java" / f"baton-{name}" / "target" / "classes"
                for name in ("core", "native", "nio2")]
     path = os.pathsep.join(map(str, [FOLDER / "classes", FOLDER / "libraries" / "*", *modules]))
-    more = ["--port", "0", "--threads", str(row.threads), "--block", str(row.block)]
-    found = {}
-    for name, (program, options, jvm, words) in SERVERS.items():
-        found[name] = [
-            "env", f"BATON={words}", java, *JVM, *jvm, f"-Dbaton.library={library}",
-            f"-Djdk.virtualThreadScheduler.parallelism={row.threads}", "-cp", path,
-            f"io.baton.bench.{program}", *options, *more]
-    return found
+    return ["env", f"BATON={words}", java, *JVM, *jvm, f"-Dbaton.library={library}", "-cp", path]
