@@ -186,8 +186,8 @@ final class ChannelCore {
   }
 
   private boolean push(Operation operation) {
-    return file == null && operation instanceof OpRead && !operation.hasDeadline
-        ? lane.pushRead(operation, endpoint)
+    return file == null && operation instanceof OpRead read && read.needsInput()
+        ? lane.pushRead(read, this)
         : lane.push(operation);
   }
 

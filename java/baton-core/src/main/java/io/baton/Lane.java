@@ -1,6 +1,5 @@
 package io.baton;
 
-import io.baton.spi.Endpoint;
 import io.baton.spi.Engine;
 import io.baton.spi.EngineSettings;
 import java.io.IOException;
@@ -129,15 +128,16 @@ final class Lane implements Runnable {
     return true;
   }
 
-  /** The same for a read without a deadline. */
-  boolean pushRead(Task read, Endpoint endpoint) {
+  /** The same for a read that finds nothing to do before there is input. */
+  boolean pushRead(Task read, ChannelCore core) {
     if (!inbox.push(read)) {
       return false;
     }
     // The push is ordered before these looks. If the engine does not watch for input any more, the
-    // lane looks into its inbox after that change, and before it sleeps.
+    // lane looks into its inbox after that change, and before it sleeps. A close that this thread
+    // does not see here wakes the lane later; one that it sees may wait for this read.
     try {
-      if (endpoint.wakesOnInput() && !hasFailed()) {
+      if (core.endpoint.wakesOnInput() && core.admission.isOpen() && !hasFailed()) {
         return true;
       }
     } catch (StackOverflowError e) {

@@ -92,6 +92,11 @@ public final class OpRead extends Operation {
     handler.onReadCompleted(this);
   }
 
+  /** Whether there is nothing to do for it before there is input. */
+  boolean needsInput() {
+    return until != Until.DELIMITER && !hasDeadline;
+  }
+
   /** A read-until whose delimiter is in the buffer already, or that has no room to look further. */
   boolean isSatisfied() {
     return until == Until.DELIMITER && (find(0) || hasNoRoom());

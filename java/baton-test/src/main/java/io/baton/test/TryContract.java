@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.baton.AsynchChannel;
+import io.baton.DelimiterNotFoundException;
 import io.baton.Demultiplexor;
 import io.baton.LimitReachedException;
 import io.baton.test.Completion.What;
@@ -191,6 +192,47 @@ public abstract class TryContract extends EngineContract {
       assertThrows(SocketException.class, () -> channel.tryRead(ByteBuffer.allocate(1)));
       channel.read(ByteBuffer.allocate(1));
       recorder.nextFailed(What.READ, SocketException.class);
+    }
+  }
+
+  @Test
+  void aResetThatAWriteOfTheLaneHasFoundIsNoEndEither() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      channel.write(ByteBuffer.allocateDirect(16 << 20));
+      connection.peer().getInputStream().readNBytes(1);
+      connection.peer().setSoLinger(true, 0);
+      connection.peer().close();
+      recorder.nextFailed(What.WRITE, IOException.class);
+      if (movesHere()) {
+        assertThrows(SocketException.class, () -> channel.tryRead(ByteBuffer.allocate(1)));
+      }
+      channel.read(ByteBuffer.allocate(1));
+      recorder.nextFailed(What.READ, SocketException.class);
+    }
+  }
+
+  /** Nothing may come any more, and the lane sleeps in between. */
+  @Test
+  void aReadUntilThatNeedsNoInputDoesNotWaitForSome() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      ByteBuffer room = ByteBuffer.allocate(400);
+      channel.readUntil(room, bytes(";"));
+      onLane(channel, () -> {});
+      int lines = 200;
+      connection.peer().getOutputStream().write(bytes("l;".repeat(lines)));
+      recorder.nextGood(What.READ);
+      for (int i = 1; i < lines; i++) {
+        room.position(2).compact();
+        channel.readUntil(room, bytes(";"));
+        recorder.nextGood(What.READ);
+      }
+      ByteBuffer full = ByteBuffer.allocate(4).position(4);
+      channel.readUntil(full, bytes(";"));
+      recorder.nextFailed(What.READ, DelimiterNotFoundException.class);
     }
   }
 
