@@ -21,15 +21,20 @@ final class Errors {
   static final int OUT_OF_MEMORY = 12;
   static final int ACCESS = 13;
   static final int INVALID = 22;
+  private static final int NO_NETWORK = 64;
   static final int PROTOCOL = 71;
+  private static final int NO_SUCH_OPTION = 92;
   static final int NO_SUCH_FAMILY = 97;
   static final int ADDRESS_IN_USE = 98;
   static final int ADDRESS_NOT_AVAILABLE = 99;
+  private static final int NETWORK_UNREACHABLE = 101;
+  private static final int CONNECTION_ABORTED = 103;
   static final int CONNECTION_RESET = 104;
   static final int IS_CONNECTED = 106;
   static final int NOT_CONNECTED = 107;
   static final int TIMED_OUT = 110;
   static final int REFUSED = 111;
+  private static final int HOST_DOWN = 112;
   static final int NO_ROUTE = 113;
   static final int ALREADY = 114;
   static final int CANCELLED = 125;
@@ -39,6 +44,25 @@ final class Errors {
   private static final int TEXT_MAX = 512;
 
   private Errors() {}
+
+  /** Whether a stream's connection is lost by it, not ended by its peer. As the library has it. */
+  static boolean isLoss(int error) {
+    return switch (error) {
+      case CONNECTION_RESET,
+              CONNECTION_ABORTED,
+              TIMED_OUT,
+              REFUSED,
+              NO_ROUTE,
+              NETWORK_UNREACHABLE,
+              HOST_DOWN,
+              NO_NETWORK,
+              NO_SUCH_OPTION,
+              ACCESS,
+              PROTOCOL ->
+          true;
+      default -> false;
+    };
+  }
 
   /** The exception for an error of a transfer. */
   static Exception of(NativeCalls calls, int error) {

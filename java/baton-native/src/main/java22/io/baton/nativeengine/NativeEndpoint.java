@@ -55,8 +55,7 @@ final class NativeEndpoint implements Endpoint {
 
   private volatile boolean inputShut;
 
-  // A write of another thread than the lane's found it.
-  private volatile boolean reset;
+  private volatile boolean connectionLost;
 
   // A reset takes a stream's from the system, and then programs want to log it.
   private volatile InetSocketAddress peer;
@@ -315,9 +314,10 @@ final class NativeEndpoint implements Endpoint {
       if (answer == -Errors.AGAIN) {
         return 0;
       }
+      failed(-answer);
       int moved = Errors.check(calls, answer);
       if (moved == 0) {
-        checkReset();
+        checkLoss();
         return -1;
       }
       if (!buffer.isDirect()) {
@@ -342,7 +342,7 @@ final class NativeEndpoint implements Endpoint {
       if (answer == -Errors.AGAIN) {
         return 0;
       }
-      reset |= answer == -Errors.CONNECTION_RESET;
+      failed(-answer);
       int moved = Errors.check(calls, answer);
       buffer.position(buffer.position() + moved);
       return moved;
@@ -358,9 +358,16 @@ final class NativeEndpoint implements Endpoint {
         : arena.allocate(Math.min(buffer.remaining(), Blocks.LARGEST));
   }
 
-  /** A write has been told of the reset; the system reports an end of the stream after that. */
-  void checkReset() throws IOException {
-    if (reset) {
+  /** A read or a write of the stream, by the lane or by another thread, has got this error. */
+  void failed(int error) {
+    if (Errors.isLoss(error)) {
+      connectionLost = true;
+    }
+  }
+
+  /** The system reports a loss once, and an end of the stream after that. */
+  void checkLoss() throws IOException {
+    if (connectionLost) {
       Errors.check(calls, -Errors.CONNECTION_RESET);
     }
   }

@@ -605,6 +605,9 @@ final class NativeEngine implements Engine {
     Request request = slots[(int) completions.get(ValueLayout.JAVA_LONG, at + Completion.TAG)];
     long result = completions.get(ValueLayout.JAVA_LONG, at + Completion.RESULT);
     int error = completions.get(ValueLayout.JAVA_INT, at + Completion.ERROR);
+    if (request.kind == Kind.READ_STREAM || request.kind == Kind.WRITE_STREAM) {
+      ((NativeEndpoint) request.transfer.endpoint()).failed(error);
+    }
     if (request.kind == Kind.WAIT_READY && error == 0 && !request.cancelAsked) {
       readable(request);
     } else if (moved(request, result)) {
@@ -677,7 +680,7 @@ final class NativeEngine implements Engine {
 
   private void completeAtEnd(NativeEndpoint endpoint, Request request) {
     try {
-      endpoint.checkReset();
+      endpoint.checkLoss();
     } catch (IOException | OutOfMemoryError e) {
       finish(request).failed(e);
       return;

@@ -24,6 +24,7 @@ import java.net.InetSocketAddress;
 import java.net.NoRouteToHostException;
 import java.net.ProtocolException;
 import java.net.Socket;
+import java.net.SocketException;
 import java.net.StandardSocketOptions;
 import java.nio.ByteBuffer;
 import java.nio.channels.AlreadyBoundException;
@@ -47,6 +48,7 @@ class FailingCallsTest extends EngineContract {
   private static final int IO_ERROR = 5;
   private static final int NO_DESCRIPTORS = 24;
   private static final int ABORTED = 103;
+  private static final int NO_BUFFERS = 105;
   private static final int NO_SUCH_OPTION = 92;
   private static final int NO_FREE_HANDLES = 10012;
   private static final int ENGINE_UNAVAILABLE = 10014;
@@ -387,6 +389,49 @@ class FailingCallsTest extends EngineContract {
       calls.failNext("shutdown", -Errors.NOT_CONNECTED);
       connection.channel().shutdownOutput();
       recorder.nextGood(What.WRITE);
+    }
+  }
+
+  /** The system reports a loss once, and this call has it. */
+  private void lossHasNoEnd(String call) throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      ByteBuffer buffer = ByteBuffer.allocate(1);
+      calls.failNext(call, -ABORTED);
+      if (call.equals("send")) {
+        assertThrows(SocketException.class, () -> channel.tryWrite(buffer));
+      } else {
+        assertThrows(SocketException.class, () -> channel.tryRead(buffer));
+      }
+      connection.peer().shutdownOutput();
+      channel.read(buffer);
+      recorder.nextFailed(What.READ, SocketException.class);
+      assertThrows(SocketException.class, () -> channel.tryRead(buffer.clear()));
+    }
+  }
+
+  @Test
+  void aLossThatAWriteHasFoundIsNoEndForReads() throws Exception {
+    lossHasNoEnd("send");
+  }
+
+  @Test
+  void aLossThatAReadHasFoundIsNoEndForReads() throws Exception {
+    lossHasNoEnd("receive");
+  }
+
+  /** Of those that are no loss of the connection. */
+  @Test
+  void aWriteThatFindsNoRoomInTheSystemLosesNothing() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      calls.failNext("send", -NO_BUFFERS);
+      assertThrows(SocketException.class, () -> channel.tryWrite(ByteBuffer.allocate(1)));
+      connection.peer().shutdownOutput();
+      channel.read(ByteBuffer.allocate(1));
+      assertEquals(0, recorder.nextGood(What.READ).bytes());
     }
   }
 
