@@ -95,16 +95,18 @@ final class BatonServerSocketChannel extends AsynchronousServerSocketChannel {
     accepts.begin(accept);
     // The way to the lane and back would take a turn of two threads for each connection, and where
     // all of them are busy, each turn is as long as a time slice of the system.
-    if (socket.group.handlers().isLane() || !tryAccept(taker)) {
+    if (socket.group.handlers().isLane() || !tryAccept(accept, taker)) {
       accepts.start(accept, starter);
     }
   }
 
-  private boolean tryAccept(Consumer<OpAccept> taker) {
+  private boolean tryAccept(
+      Pending<AsynchronousSocketChannel, ?> accept, Consumer<OpAccept> taker) {
     try {
       return socket.channel.tryAccept(taker);
     } catch (OutOfMemoryError e) {
-      if (accepts.isPending()) {
+      // Otherwise a handler has thrown it, which may have started the next accept.
+      if (accepts.isPending(accept)) {
         return false;
       }
       throw e;

@@ -70,6 +70,11 @@ final class Direction<P extends Pending<?, ?>> {
     return pending != null;
   }
 
+  /** Whether this one has the place. */
+  boolean isPending(P operation) {
+    return pending == operation;
+  }
+
   /** Whether the program waits no longer for the operation that has the place. */
   boolean isCancelled() {
     return pending.isCancelled();

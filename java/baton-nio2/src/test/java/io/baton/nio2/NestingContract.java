@@ -2,16 +2,22 @@ package io.baton.nio2;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.baton.test.Patience;
 import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.nio.channels.AsynchronousChannelGroup;
+import java.nio.channels.AsynchronousServerSocketChannel;
 import java.nio.channels.AsynchronousSocketChannel;
 import java.nio.channels.CompletionHandler;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Executors;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
@@ -124,5 +130,51 @@ abstract class NestingContract extends Nio2Contract {
     }
     assertEquals(4 << 20, sum);
     assertArrayEquals(source.array(), Patience.await(arrived, "the bytes"));
+  }
+
+  /** The third of them, called inside the others, starts the next accept and throws. */
+  @Test
+  void anErrorOfAnAcceptsHandlerIsNotThatOfTheListener() throws Exception {
+    CompletableFuture<Throwable> uncaught = new CompletableFuture<>();
+    ThreadFactory factory =
+        work -> {
+          Thread thread = new Thread(work);
+          thread.setUncaughtExceptionHandler((one, error) -> uncaught.complete(error));
+          return thread;
+        };
+    AsynchronousServerSocketChannel listener =
+        listen(endLater(provider.openAsynchronousChannelGroup(3, factory)));
+    int first = 3;
+    int all = 6;
+    CountDownLatch connected = new CountDownLatch(1);
+    CountDownLatch accepted = new CountDownLatch(all);
+    OutOfMemoryError error = new OutOfMemoryError("of the test's handler");
+    listener.accept(
+        null,
+        new Then<AsynchronousSocketChannel>() {
+          @Override
+          public void then(AsynchronousSocketChannel connection) {
+            accepted.countDown();
+            long number = all - accepted.getCount();
+            Patience.await(connected, "the first clients");
+            listener.accept(null, this);
+            if (number == first) {
+              throw error;
+            }
+          }
+        });
+    connectTo(listener, first);
+    connected.countDown();
+    assertSame(error, Patience.await(uncaught, "the error"));
+    connectTo(listener, all - first);
+    Patience.await(accepted, "all clients");
+    assertTrue(listener.isOpen());
+  }
+
+  private void connectTo(AsynchronousServerSocketChannel listener, int clients) throws Exception {
+    InetSocketAddress address = (InetSocketAddress) listener.getLocalAddress();
+    for (int i = 0; i < clients; i++) {
+      closeLater(new Socket(address.getAddress(), address.getPort()));
+    }
   }
 }
