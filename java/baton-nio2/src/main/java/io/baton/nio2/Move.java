@@ -179,6 +179,7 @@ final class Move<V, A> extends Pending<V, A> {
 
   @Override
   void told() {
+    before = 0;
     if (spare != null) {
       lent = null;
       buffer = null;
