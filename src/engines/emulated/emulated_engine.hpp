@@ -194,6 +194,7 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   static bool refused(Operation& operation) noexcept;
   static bool waits_for_its_peer(const Operation& operation) noexcept;
   static bool goes_to_the_same(const Operation& a, const Operation& b) noexcept;
+  static std::uint32_t span_of_look(Direction& direction) noexcept BATON_REQUIRES(direction.mutex);
   static void set_aside(OperationList& queue, OperationList& refused) noexcept;
   [[nodiscard]] bool may_connect_by_worker(const Handle& handle) const noexcept;
   static bool passes(const Operation& operation, const OperationList& queue) noexcept;

@@ -94,7 +94,7 @@ void EmulatedEngine::settle(Record& record, Direction& direction, Cause cause, b
         if (ran != Ran::more || !tells_room_after_try_) {
           // Some have found room, so that others behind them may: they are tried at once.
           const bool goes_on = ran == Ran::more && waits_for_its_peer(*direction.queue.front());
-          look_later(record, direction, by_leader, goes_on ? 0 : look_ms);
+          look_later(record, direction, by_leader, goes_on ? 0 : span_of_look(direction));
           return;
         }
         // There was room for a part. The strategy reports more room only after a call that answered

@@ -3,10 +3,12 @@
 
 #include <errno.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/assert.hpp"
 #include "baton/endpoint.hpp"
+#include "engines/common/pauses.hpp"
 #include "engines/common/transfer.hpp"
 
 namespace baton::engines::emulated {
@@ -105,6 +107,20 @@ bool EmulatedEngine::passes(const Operation& operation, const OperationList& que
   return true;
 }
 
+// A connected socket has no room for the system as long as its peer is full, whoever else has room.
+// So datagrams to others are tried again soon, and then at growing intervals.
+std::uint32_t EmulatedEngine::span_of_look(Direction& direction) noexcept {
+  const Operation* each = direction.queue.front();
+  while (each != nullptr && (!waits_for_its_peer(*each) || each->endpoint() == nullptr)) {
+    each = OperationList::next(*each);
+  }
+  if (each == nullptr) return look_ms;
+  constexpr unsigned doublings_max = 7;
+  const unsigned failures = direction.failures;
+  if (failures < failures_max) ++direction.failures;
+  return 1U << std::min(failures, doublings_max);
+}
+
 // The first operation that is not a wait for readiness, or null.
 const Operation* EmulatedEngine::behind_waits(const OperationList& queue) noexcept {
   const Operation* each = queue.front();
@@ -137,7 +153,9 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
     if (ahead && perform_ahead(operation) == Outcome::done) return Submission::completed;
     progress(operation).owner = &direction;
     direction.queue.push_back(operation);
-    if (ahead && !direction.asleep) look_later(record, direction, false, look_ms);
+    if (ahead && !direction.asleep) {
+      look_later(record, direction, false, span_of_look(direction));
+    }
     if (waits_for_both(operation)) record.both_waiting.fetch_add(1, std::memory_order_relaxed);
     if (first && !direction.asleep) {
       settle(record, direction, Cause::start, try_first && tries_first(operation), completed);
