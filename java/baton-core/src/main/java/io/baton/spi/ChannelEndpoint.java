@@ -6,6 +6,7 @@ import java.net.SocketException;
 import java.net.SocketOption;
 import java.nio.ByteBuffer;
 import java.nio.channels.ByteChannel;
+import java.nio.channels.ClosedChannelException;
 import java.nio.channels.DatagramChannel;
 import java.nio.channels.NetworkChannel;
 import java.nio.channels.SelectableChannel;
@@ -97,6 +98,9 @@ public class ChannelEndpoint implements Endpoint {
   public final int write(ByteBuffer buffer) throws IOException {
     try {
       return bytes.write(buffer);
+    } catch (ClosedChannelException e) {
+      // Of java.nio: another thread has ended the output, or closed the channel.
+      throw e;
     } catch (IOException e) {
       if (!BrokenPipe.isMessageOf(e)) {
         isLost = true;
