@@ -361,7 +361,7 @@ final class NioEngine implements Engine {
       try {
         endpoint.key.interestOps(interest);
       } catch (CancelledKeyException e) {
-        // The program closed the channel directly; ready() tells the waiting thread.
+        // The program closed the channel directly, although it is the library's.
       }
     }
   }
