@@ -9,7 +9,6 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.sun.management.ThreadMXBean;
-import io.baton.Demultiplexor;
 import io.baton.test.ChildJvm;
 import io.baton.test.Patience;
 import java.io.IOException;
@@ -247,15 +246,6 @@ class BatonOnlyTest extends Nio2Contract {
     assertTrue(least < 120, "bytes a message: " + least);
   }
 
-  /** Longer than the test waits for what must happen meanwhile. */
-  private static void awaitWithoutLimit(CountDownLatch latch) {
-    try {
-      latch.await();
-    } catch (InterruptedException e) {
-      throw new AssertionError(e);
-    }
-  }
-
   @Test
   void connectionsThatWaitAreAcceptedWithoutTheLanes() throws Exception {
     int connections = 20;
@@ -282,18 +272,8 @@ class BatonOnlyTest extends Nio2Contract {
       closeLater(new Socket(address.getAddress(), address.getPort()));
     }
     Patience.await(first, "the first connection");
-    Demultiplexor demultiplexor = ((Group) group).demultiplexor();
-    CountDownLatch held = new CountDownLatch(demultiplexor.getThreads());
-    CountDownLatch release = new CountDownLatch(1);
-    for (int i = 0; i < demultiplexor.getThreads(); i++) {
-      demultiplexor.post(
-          () -> {
-            held.countDown();
-            awaitWithoutLimit(release);
-          });
-    }
+    CountDownLatch release = heldLanes(group);
     try {
-      Patience.await(held, "the lanes");
       lanesAreHeld.countDown();
       Patience.await(accepted, "the connections");
     } finally {

@@ -4,7 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 
-import io.baton.Demultiplexor;
 import io.baton.test.Patience;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -27,22 +26,6 @@ class CallerThreadTest extends Nio2Contract {
     super(Maker.BATON);
   }
 
-  /** Holds up the lanes of a group. */
-  private static CountDownLatch held(AsynchronousChannelGroup group) {
-    Demultiplexor demultiplexor = ((Group) group).demultiplexor();
-    CountDownLatch holds = new CountDownLatch(demultiplexor.getThreads());
-    CountDownLatch goOn = new CountDownLatch(1);
-    for (int i = 0; i < demultiplexor.getThreads(); i++) {
-      demultiplexor.post(
-          () -> {
-            holds.countDown();
-            Patience.await(goOn, "the test");
-          });
-    }
-    Patience.await(holds, "the lanes");
-    return goOn;
-  }
-
   private Socket plain(AsynchronousServerSocketChannel listener) throws IOException {
     InetSocketAddress address = (InetSocketAddress) listener.getLocalAddress();
     Socket socket = closeLater(new Socket(address.getAddress(), address.getPort()));
@@ -57,7 +40,7 @@ class CallerThreadTest extends Nio2Contract {
     Socket peer = plain(listener);
     AsynchronousSocketChannel channel = closeLater(get(listener.accept()));
     peer.getOutputStream().write(new byte[] {1, 2, 3, 4});
-    CountDownLatch goOn = held(group);
+    CountDownLatch goOn = heldLanes(group);
     try {
       assertEquals(5, get(channel.write(ByteBuffer.allocate(5))));
       assertEquals(5, peer.getInputStream().readNBytes(5).length);
@@ -141,7 +124,7 @@ class CallerThreadTest extends Nio2Contract {
     channel.setOption(StandardSocketOptions.SO_SNDBUF, 10_000);
     ByteBuffer source = ByteBuffer.allocateDirect(1 << 20);
     Completion<Integer> write = new Completion<>();
-    CountDownLatch goOn = held(group);
+    CountDownLatch goOn = heldLanes(group);
     channel.write(source, null, write);
     goOn.countDown();
     assertEquals(1 << 20, peer.getInputStream().readNBytes(1 << 20).length);

@@ -1,5 +1,6 @@
 package io.baton.nio2;
 
+import io.baton.Demultiplexor;
 import io.baton.test.Patience;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -14,6 +15,7 @@ import java.nio.channels.AsynchronousSocketChannel;
 import java.nio.channels.CompletionHandler;
 import java.nio.channels.spi.AsynchronousChannelProvider;
 import java.util.ArrayDeque;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
@@ -139,6 +141,31 @@ abstract class Nio2Contract {
       AsynchronousSocketChannel near = open(nearGroup);
       get(near.connect(listener.getLocalAddress()));
       return new Pair(near, closeLater(get(far)));
+    }
+  }
+
+  /** Holds up all lanes of a group of Baton's, until the latch is counted down. */
+  static CountDownLatch heldLanes(AsynchronousChannelGroup group) {
+    Demultiplexor demultiplexor = ((Group) group).demultiplexor();
+    CountDownLatch held = new CountDownLatch(demultiplexor.getThreads());
+    CountDownLatch release = new CountDownLatch(1);
+    for (int i = 0; i < demultiplexor.getThreads(); i++) {
+      demultiplexor.post(
+          () -> {
+            held.countDown();
+            awaitWithoutLimit(release);
+          });
+    }
+    Patience.await(held, "the lanes");
+    return release;
+  }
+
+  /** Longer than the test waits for what must happen meanwhile. */
+  private static void awaitWithoutLimit(CountDownLatch latch) {
+    try {
+      latch.await();
+    } catch (InterruptedException e) {
+      throw new AssertionError(e);
     }
   }
 
