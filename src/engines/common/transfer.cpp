@@ -11,6 +11,7 @@
 
 #include "base/assert.hpp"
 #include "baton/buffer.hpp"
+#include "baton/endpoint.hpp"
 #include "baton/handle.hpp"
 #include "baton/limits.hpp"
 
@@ -118,6 +119,11 @@ std::span<iovec> list_of(const Operation& operation) noexcept {
   // MutableBuffer and iovec have the same layout (operation.cpp), and the kernel only reads the
   // list.
   return {reinterpret_cast<iovec*>(const_cast<MutableBuffer*>(list.data())), list.size()};
+}
+
+bool go_to_the_same(const Operation& a, const Operation& b) noexcept {
+  if (a.endpoint() == nullptr || b.endpoint() == nullptr) return a.endpoint() == b.endpoint();
+  return *a.endpoint() == *b.endpoint();
 }
 
 std::size_t remaining_bytes(const Operation& operation) noexcept {

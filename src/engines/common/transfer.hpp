@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "base/assert.hpp"
@@ -33,6 +34,13 @@ inline std::span<iovec> datagram_pieces(const Operation& operation, iovec& singl
   single = {operation.buffer().data, std::min(operation.buffer().size, limits::transfer_max)};
   return {&single, 1};
 }
+
+/// Whether two datagrams that are sent have one peer; without an address it is the connected one.
+[[nodiscard]] bool go_to_the_same(const Operation& a, const Operation& b) noexcept;
+
+/// A datagram that waits for a UNIX peer is tried again after so long at most: the system does not
+/// always report the peer's room.
+inline constexpr std::uint32_t peer_look_ms = 500;
 
 /// Bytes not yet moved.
 std::size_t remaining_bytes(const Operation& operation) noexcept;

@@ -70,8 +70,6 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   /// Calls for one descriptor in a row: a busy one must not keep the others waiting. It is reported
   /// again.
   static constexpr unsigned calls_max = 32;
-  /// How often a write is tried whose room may not be reported.
-  static constexpr std::uint32_t look_ms = 500;
 
   enum class Ran : std::uint8_t {
     empty,     ///< the queue is empty
@@ -193,7 +191,6 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   // Both
   static bool refused(Operation& operation) noexcept;
   static bool waits_for_its_peer(const Operation& operation) noexcept;
-  static bool goes_to_the_same(const Operation& a, const Operation& b) noexcept;
   static std::uint32_t span_of_look(Direction& direction) noexcept BATON_REQUIRES(direction.mutex);
   static void set_aside(OperationList& queue, OperationList& refused) noexcept;
   [[nodiscard]] bool may_connect_by_worker(const Handle& handle) const noexcept;

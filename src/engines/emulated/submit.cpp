@@ -76,18 +76,12 @@ bool EmulatedEngine::waits_for_its_peer(const Operation& operation) noexcept {
   return peer == nullptr || peer->family() == AddressFamily::unix_domain;
 }
 
-// REQUIRES: both wait for a peer.
-bool EmulatedEngine::goes_to_the_same(const Operation& a, const Operation& b) noexcept {
-  if (a.endpoint() == nullptr || b.endpoint() == nullptr) return a.endpoint() == b.endpoint();
-  return *a.endpoint() == *b.endpoint();
-}
-
 // Moves the first operation of the queue, and all behind it that go to the same peer, to `refused`.
 void EmulatedEngine::set_aside(OperationList& queue, OperationList& refused) noexcept {
   Operation& first = *queue.front();
   for (Operation* each = &first; each != nullptr;) {
     Operation& operation = *std::exchange(each, OperationList::next(*each));
-    if (!waits_for_its_peer(operation) || !goes_to_the_same(operation, first)) continue;
+    if (!waits_for_its_peer(operation) || !go_to_the_same(operation, first)) continue;
     queue.erase(operation);
     refused.push_back(operation);
   }
@@ -100,7 +94,7 @@ bool EmulatedEngine::passes(const Operation& operation, const OperationList& que
   const bool to_a_peer = waits_for_its_peer(operation);
   for (const Operation* each = queue.front(); each != nullptr; each = OperationList::next(*each)) {
     if (each->kind() == OperationKind::wait_ready) continue;
-    if (!to_a_peer || !waits_for_its_peer(*each) || goes_to_the_same(*each, operation)) {
+    if (!to_a_peer || !waits_for_its_peer(*each) || go_to_the_same(*each, operation)) {
       return false;
     }
   }
@@ -114,7 +108,7 @@ std::uint32_t EmulatedEngine::span_of_look(Direction& direction) noexcept {
   while (each != nullptr && (!waits_for_its_peer(*each) || each->endpoint() == nullptr)) {
     each = OperationList::next(*each);
   }
-  if (each == nullptr) return look_ms;
+  if (each == nullptr) return peer_look_ms;
   constexpr unsigned doublings_max = 7;
   const unsigned failures = direction.failures;
   if (failures < failures_max) ++direction.failures;

@@ -8,23 +8,14 @@
 #include <limits>
 #include <utility>
 
-#include "baton/endpoint.hpp"
 #include "baton/limits.hpp"
 #include "engines/common/pauses.hpp"
+#include "engines/common/transfer.hpp"
 
 namespace baton::engines::uring {
 namespace {
 
 constexpr std::int64_t ns_per_ms = 1'000'000;
-constexpr std::int64_t look_ms = 500;
-
-// Without an address: to the connected peer.
-bool goes_to_the_same(const Operation& datagram, const Operation& first) noexcept {
-  if (first.kind() != OperationKind::write_datagram) return false;
-  const Endpoint* const peer = datagram.endpoint();
-  const Endpoint* const other = first.endpoint();
-  return peer == nullptr || other == nullptr ? peer == other : *peer == *other;
-}
 
 }  // namespace
 
@@ -88,7 +79,10 @@ bool IoUringEngine::queues_behind_another(Operation& operation) noexcept {
   if (operation.kind() != OperationKind::write_datagram || state.queues) return false;
   Lane& lane = handles_[operation.handle()->index()].writes;
   const Operation* const first = lane.queue.front();
-  if (first != nullptr && !goes_to_the_same(operation, *first)) return false;
+  if (first != nullptr &&
+      (first->kind() != OperationKind::write_datagram || !go_to_the_same(operation, *first))) {
+    return false;
+  }
   state.queues = true;
   lane.queue.push_back(operation);
   lane.covered = 1;
@@ -110,7 +104,7 @@ void IoUringEngine::look_later(Operation& operation) noexcept {
   if (domain != AF_UNIX) return;
   Progress& state = progress(operation);
   state.looks = true;
-  state.due_ns = system_.monotonic_ns() + look_ms * ns_per_ms;
+  state.due_ns = system_.monotonic_ns() + peer_look_ms * ns_per_ms;
   list(state);
 }
 
