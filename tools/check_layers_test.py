@@ -16,7 +16,7 @@ class Layers(unittest.TestCase):
         for header in ("base/assert", "os/mutex", "demux/demultiplexer", "demux/wait/epoll",
                        "demux/wait/poll", "demux/interrupt/pipe", "core/dispatcher",
                        "engines/common/pool", "engines/emulated/engine", "engines/io_uring/engine",
-                       "io/stream", "config/xml", "proactor_parts"):
+                       "io/stream", "config/xml", "sim/world", "proactor/parts"):
             self.put(f"src/{header}.hpp", "")
         self.addCleanup(self.folder.cleanup)
 
@@ -46,16 +46,16 @@ class Layers(unittest.TestCase):
         self.accepted("src/core/timers.cpp", "os/mutex.hpp", "base/assert.hpp", "baton/engine.hpp")
         self.accepted("src/engines/emulated/files.cpp", "demux/demultiplexer.hpp",
                       "engines/common/pool.hpp", "engines/emulated/engine.hpp")
-        self.accepted("src/proactor.cpp", "core/dispatcher.hpp", "demux/demultiplexer.hpp",
+        self.accepted("src/proactor/proactor.cpp", "core/dispatcher.hpp", "demux/demultiplexer.hpp",
                       "config/xml.hpp")
-        self.accepted("src/io/file.cpp", "baton/operation.hpp", "proactor_parts.hpp")
+        self.accepted("src/io/file.cpp", "baton/operation.hpp", "core/dispatcher.hpp")
         self.accepted("src/config/environment.cpp", "baton/config.hpp", "<pugixml.hpp>")
 
     def test_upwards_is_wrong(self):
         self.refused("src/base/list.cpp", "os/mutex.hpp", "arrows point down")
         self.refused("src/os/clock.cpp", "core/dispatcher.hpp", "arrows point down")
-        self.refused("src/demux/table.cpp", "proactor_parts.hpp", "arrows point down")
-        self.refused("src/proactor.cpp", "io/stream.hpp", "arrows point down")
+        self.refused("src/demux/table.cpp", "proactor/parts.hpp", "arrows point down")
+        self.refused("src/proactor/proactor.cpp", "io/stream.hpp", "arrows point down")
         self.refused("src/config/xml.cpp", "core/dispatcher.hpp", "arrows point down")
         self.refused("src/capi/capi.cpp", "core/dispatcher.hpp", "arrows point down")
 

@@ -26,6 +26,7 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "baton/config.hpp"
 #include "baton/deadline.hpp"
@@ -323,6 +324,9 @@ class BATON_EXPORT Proactor {
   /// Which engine, strategies and modes were chosen, from which source, and what was replaced and
   /// why.
   [[nodiscard]] std::string explain() const;
+  /// The facts of the engines as they were opened: one for each processor of the configuration, in
+  /// its order. In per_thread mode all lanes have engines of the same facts. Throws std::bad_alloc.
+  [[nodiscard]] std::vector<EngineInfo> engines() const;
   [[nodiscard]] const Config& config() const noexcept;      ///< as it was opened
   [[nodiscard]] const os::System& system() const noexcept;  ///< the table of system calls
 

@@ -30,7 +30,7 @@ class Proactor::Core final : public HandlerRunner {
   Core(Config config, const os::System& system, std::uint32_t handles_max, std::uint32_t lanes);
   ~Core() override;
 
-  // -- put together by src/proactor.cpp, before anything starts -----------------------------------
+  // -- put together by Proactor (src/proactor), before anything starts ----------------------------
 
   /// One processor of the team. per_thread: once for each lane, in order; else lane 0.
   void add(std::unique_ptr<Engine> engine, const ProcessorConfig& config, Mode mode,

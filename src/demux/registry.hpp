@@ -1,7 +1,7 @@
 // The wait and interrupt strategies that a configuration can name: the built-in ones in order of
 // preference, then those that the program has added. One list for the process.
 //
-// baton::Registry (src/registry.cpp) keeps no list of strategies of its own:
+// baton::Registry (src/config/registry.cpp) keeps no list of strategies of its own:
 //
 //   Registry::add(name, WaitStrategyFactory f, reason)  ->  add_wait_strategy({name, f, reason})
 //   Registry::wait_strategies()                         ->  wait_strategies()

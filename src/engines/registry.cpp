@@ -1,6 +1,6 @@
 // The only list of built-in engines. A new one adds its line here and its folder to
-// src/CMakeLists.txt; no other file names it. src/registry.cpp appends the engines that programs
-// add.
+// src/CMakeLists.txt; no other file names it. src/config/registry.cpp appends the engines that
+// programs add.
 #include "engines/registry.hpp"
 
 #include <utility>

@@ -18,7 +18,8 @@ namespace {
 void hold_process_mutex() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
   process_mutex.lock(real_system());
 }
-void free_process_mutex() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS {
+void free_process_mutex() noexcept {
+  process_mutex.assume_held();
   process_mutex.unlock(real_system());
 }
 

@@ -27,17 +27,13 @@ class BATON_CAPABILITY("mutex") Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
-  void lock(const System& system) noexcept BATON_ACQUIRE() BATON_NO_THREAD_SAFETY_ANALYSIS {
+  void lock(const System& system) noexcept BATON_ACQUIRE() {
     if (system.lock_point != nullptr) system.lock_point();
-    std::uint32_t expected = 0;
-    // acquire: what the last holder wrote is visible inside.
-    if (!word_.compare_exchange_strong(expected, 1, std::memory_order_acquire,
-                                       std::memory_order_relaxed)) {
-      lock_slow(system);
-    }
+    if (!try_lock()) lock_slow(system);
   }
   [[nodiscard]] bool try_lock() noexcept BATON_TRY_ACQUIRE(true) {
     std::uint32_t expected = 0;
+    // acquire: what the last holder wrote is visible inside.
     return word_.compare_exchange_strong(expected, 1, std::memory_order_acquire,
                                          std::memory_order_relaxed);
   }
@@ -49,21 +45,19 @@ class BATON_CAPABILITY("mutex") Mutex {
 
  private:
   // The analysis does not know that an atomic exchange is what takes the lock.
-  void lock_slow(const System& system) noexcept BATON_NO_THREAD_SAFETY_ANALYSIS;
+  void lock_slow(const System& system) noexcept BATON_ACQUIRE() BATON_NO_THREAD_SAFETY_ANALYSIS;
   std::atomic<std::uint32_t> word_{0};
 };
 
 /// Defers wake-ups until the mutex is released. A thread woken earlier would block on the mutex
 /// again: two system calls and two context switches.
-class BATON_CAPABILITY("mutex") WakingMutex {
+class BATON_CAPABILITY("mutex") WakingMutex : private Mutex {
  public:
-  void lock(const System& system) noexcept BATON_ACQUIRE() BATON_NO_THREAD_SAFETY_ANALYSIS {
-    mutex_.lock(system);
-  }
-  void unlock(const System& system) noexcept BATON_RELEASE() BATON_NO_THREAD_SAFETY_ANALYSIS {
-    if (sleeper_ == nullptr) return mutex_.unlock(system);
+  using Mutex::lock;
+  void unlock(const System& system) noexcept BATON_RELEASE() {
+    if (sleeper_ == nullptr) return Mutex::unlock(system);
     std::atomic<std::uint32_t>* const sleeper = std::exchange(sleeper_, nullptr);
-    mutex_.unlock(system);
+    Mutex::unlock(system);
     system.futex_wake(sleeper, 1);
   }
   /// Called by the holder. `word`: of a thread that was signalled (ParkingSlot::signal), or null.
@@ -73,12 +67,11 @@ class BATON_CAPABILITY("mutex") WakingMutex {
     if (sleeper_ != nullptr) system.futex_wake(sleeper_, 1);
     sleeper_ = word;
   }
-  void assume_held() const noexcept BATON_ASSERT_CAPABILITY() {}
+  using Mutex::assume_held;
   /// Tells the analysis in the child of a fork that the mutex is not held there.
   void left_to_parent() const noexcept BATON_RELEASE() BATON_NO_THREAD_SAFETY_ANALYSIS {}
 
  private:
-  Mutex mutex_;
   std::atomic<std::uint32_t>* sleeper_ = nullptr;
 };
 

@@ -184,7 +184,10 @@ class Reactor::Impl {
 
   // They are called in different functions, which the analysis does not follow.
   void lock() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(system_); }
-  void unlock() noexcept BATON_NO_THREAD_SAFETY_ANALYSIS { mutex_.unlock(system_); }
+  void unlock() noexcept {
+    mutex_.assume_held();
+    mutex_.unlock(system_);
+  }
 
   // -- registrations.cpp
   demux::Options demux_options();

@@ -9,7 +9,6 @@
 #include "baton/proactor.hpp"
 #include "baton/registry.hpp"
 #include "child.hpp"
-#include "core/core.hpp"
 #include "table.hpp"
 
 namespace baton::doctor {
@@ -49,7 +48,7 @@ std::string open_row(const Row& row, Mode mode, Config config) {
   config.handles_max = limits::handles_chunk;
   const auto proactor = Proactor::open(config);
   if (!proactor) return refused(proactor.error().reason_code, proactor.error().reason);
-  const EngineInfo& info = (*proactor)->core().ledger().teams.front().front()->info;
+  const EngineInfo info = (*proactor)->engines().front();
   std::string text = "ok\n";
   text += std::string(to_string(info.leader_rule)) + "\n";
   text += std::string(info.interrupt_name) + "\n";

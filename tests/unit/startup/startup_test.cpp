@@ -274,6 +274,26 @@ TEST(Opening, a_team_has_no_descriptor_of_its_own) {
   EXPECT_TRUE((*proactor)->reopen()) << "in the process that has opened it there is nothing to do";
 }
 
+TEST(Opening, the_facts_of_the_engines_are_in_the_order_of_the_configuration) {
+  Config config;
+  config.processors.push_back(
+      {.operations = stream_operations, .engine = "emulated", .wait = "poll"});
+  config.processors.push_back({.engine = "emulated", .wait = "select"});
+  for (const Mode mode : {Mode::shared, Mode::per_thread}) {
+    for (ProcessorConfig& processor : config.processors) {
+      processor.mode = mode;
+      processor.threads = mode == Mode::per_thread ? 2 : 0;
+    }
+    const auto proactor = Proactor::open(config);
+    ASSERT_TRUE(proactor) << proactor.error().reason;
+    const std::vector<EngineInfo> engines = (*proactor)->engines();
+    ASSERT_EQ(engines.size(), 2U);
+    EXPECT_EQ(engines[0].wait_name, "poll");
+    EXPECT_EQ(engines[1].wait_name, "select");
+    for (const EngineInfo& one : engines) EXPECT_EQ(one.name, "emulated");
+  }
+}
+
 TEST(Opening, names_of_tags_are_bounded) {
   Proactor proactor;
   for (std::uint32_t tag = 0; tag < limits::tag_names_max; ++tag) {

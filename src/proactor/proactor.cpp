@@ -434,6 +434,11 @@ bool Proactor::name_tag(std::uint32_t tag, std::string_view name) {
   return core_->name_tag(tag, name);
 }
 std::string Proactor::explain() const { return core_->explanation; }
+std::vector<EngineInfo> Proactor::engines() const {
+  std::vector<EngineInfo> infos;
+  for (const Processor* processor : core_->ledger().teams.front()) infos.push_back(processor->info);
+  return infos;
+}
 const Config& Proactor::config() const noexcept { return core_->config; }
 const os::System& Proactor::system() const noexcept { return core_->ledger().system(); }
 

@@ -8,6 +8,7 @@
 #include "baton/misuse.hpp"
 #include "baton/proactor.hpp"
 #include "core/access.hpp"
+#include "core/core.hpp"
 #include "core/runner.hpp"
 #include "os/fork.hpp"
 #include "os/mutex.hpp"
@@ -33,7 +34,7 @@ std::uintptr_t this_thread(const os::System& system) noexcept {
 }  // namespace
 
 Strand::Strand(Proactor& proactor) noexcept
-    : system_(&proactor.system()), forks_(os::fork_generation()) {
+    : system_(&proactor.core().ledger().system()), forks_(os::fork_generation()) {
   ::new (static_cast<void*>(mutex_)) os::Mutex;
 }
 
