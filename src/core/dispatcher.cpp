@@ -20,7 +20,7 @@ Dispatcher::Dispatcher(Ledger& ledger, Lane& lane, HandlerRunner& runner, Durati
       clock_(system_, lane.clock, lane.counters.handler_ns_max, nullptr),
       pace_(look) {}
 
-Dispatcher::~Dispatcher() { BATON_ASSERT(sleepers_ == nullptr && standby_ == nullptr); }
+Dispatcher::~Dispatcher() { BATON_ASSERT(!followers_.some_rest()); }
 
 void Dispatcher::add(Processor& processor) {
   processors_.push_back(&processor);
@@ -86,12 +86,13 @@ std::size_t Dispatcher::turn(Deadline deadline, std::size_t handlers_max,
     if (me.helps && helped_enough(me)) me.helps = false;
     // If a leader is in a handler and no thread watches it, watching comes before helping (rule 4).
     // The exception is the standby itself, whose look has found old results.
-    const bool to_the_role = me.seats == 0 && !me.helps && !late && standby_ == nullptr &&
-                             !length_.lasts() && leader_in_handler() && !urgent();
+    const bool to_the_role = me.seats == 0 && !me.helps && !late &&
+                             followers_.standby() == nullptr && !length_.lasts() &&
+                             leader_in_handler() && !urgent();
     if (!to_the_role) {
       if (!lane_.completed.empty()) {
         // A helper watches the leader between its handlers while there is no standby.
-        if (me.seats == 0 && !me.helps && standby_ == nullptr && leader_in_handler()) {
+        if (me.seats == 0 && !me.helps && followers_.standby() == nullptr && leader_in_handler()) {
           me.helps = true;
           note(me);
         }
@@ -315,12 +316,11 @@ inline std::size_t Dispatcher::take_in(Processor& led, OperationQueue& batch) no
 void Dispatcher::rest(Member& me, Deadline deadline, bool& late) {
   check_seats(me);
   if (ended(me)) return;  // it came while the mutex was free
-  if (standby_ == nullptr) {
-    standby_ = &me;
-    me.rest = Rest::standby;
+  if (followers_.standby() == nullptr) {
+    followers_.stand_by(me);
     if (!me.keeps_notes) note(me);
   } else {
-    push_sleeper(me);
+    followers_.fall_asleep(me);
   }
   me.keeps_notes = false;
   take_timekeeping(me);
@@ -337,10 +337,9 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) {
     ledger_.mutex().unlock(system_);
     me.slot.park(system_, until);
     ledger_.mutex().lock(system_);
-    if (me.rest == Rest::signalled) {
+    if (me.rest == Rest::woken) {
       lane_.clock.set(system_.monotonic_coarse_ns());
-      --coming_;
-      me.rest = Rest::awake;
+      followers_.arrived(me);
       break;
     }
     const Deadline now = ledger_.now();
@@ -350,9 +349,7 @@ void Dispatcher::rest(Member& me, Deadline deadline, bool& late) {
     if (late || ended(me) || (timers_due && !look_due)) {
       // Timers that are due more often than it looks must not put its look off for ever.
       me.keeps_notes = me.rest == Rest::standby;
-      if (me.rest == Rest::standby) standby_ = nullptr;
-      if (me.rest == Rest::asleep) remove_sleeper(me);
-      me.rest = Rest::awake;
+      followers_.get_up(me);
       break;
     }
     if (look_due && look(me)) break;

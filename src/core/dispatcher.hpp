@@ -26,11 +26,11 @@
 
 #include "baton/deadline.hpp"
 #include "baton/proactor.hpp"
+#include "core/followers.hpp"
 #include "core/handler_clock.hpp"
 #include "core/handler_length.hpp"
 #include "core/ledger.hpp"
 #include "core/look_pace.hpp"
-#include "os/parking.hpp"
 #include "os/thread_locals.hpp"
 
 namespace baton {
@@ -137,8 +137,6 @@ class Dispatcher {
   }
   [[nodiscard]] static bool holds(const Processor& processor, std::uint32_t number) noexcept;
 
-  enum class Rest : std::uint8_t { awake, asleep, signalled, standby };
-
   /// Notes of the last look; the next one compares with them.
   struct Notes {
     Deadline looked;
@@ -147,13 +145,11 @@ class Dispatcher {
   };
 
   /// A thread inside turn(); lives on its stack.
-  struct Member {
+  struct Member : Follower<Member> {
     Member(std::uint32_t id, std::uint32_t stops_before) : number(id), stops(stops_before) {}
     const std::uint32_t number;  // never 0
     const std::uint32_t stops;   // Dispatcher::stops_ when it came; one less while stopped
-    Rest rest = Rest::awake;
     bool timekeeper = false;
-    os::ParkingSlot slot;
     // The standby's notes, and those of a standby that helps:
     bool helps = false;
     bool keeps_notes = false;  // only timers have come between: the next look is when it was
@@ -161,8 +157,6 @@ class Dispatcher {
     bool keeps_watch = false;  // it does so since its notes
     Notes notes;
     std::uint32_t seats = 0;  // bit per processor: seats that this thread believes it holds
-    Member* next = nullptr;   // sleepers, last in first out
-    Member* previous = nullptr;
   };
 
   struct DedicatedThread {
@@ -253,13 +247,10 @@ class Dispatcher {
   [[nodiscard]] bool help_pays() const noexcept;
   [[nodiscard]] bool timers_uncovered() const noexcept;
 
-  void wake_follower() noexcept BATON_REQUIRES(shared_lane);
-  void wake_standby() noexcept BATON_REQUIRES(shared_lane);
+  bool wake_follower() noexcept BATON_REQUIRES(shared_lane);
   void signal(Member& member) noexcept BATON_REQUIRES(shared_lane);
   void wake_timekeeper() noexcept BATON_REQUIRES(shared_lane);
   void ask_a_leader() noexcept BATON_REQUIRES(shared_lane);
-  void push_sleeper(Member& me) noexcept;
-  void remove_sleeper(Member& me) noexcept;
   void take_timekeeping(Member& me) noexcept;
   void drop_timekeeping(Member& me) noexcept;
 
@@ -290,10 +281,8 @@ class Dispatcher {
   // Guarded by ledger_.mutex():
   std::uint32_t next_member_ = 0;
   std::uint32_t members_ = 0;  // threads inside turn(), once for each call
-  Member* sleepers_ = nullptr;
-  Member* standby_ = nullptr;
+  Followers<Member> followers_;
   Member* timekeeper_ = nullptr;  // its wait ends at the nearest timer
-  std::uint32_t coming_ = 0;      // signalled, not yet back under the mutex
   std::uint32_t resting_ = 0;     // threads in rest(), and leaders that wait
   std::uint32_t watchers_ = 0;    // leaders that wait and look at others
   std::uint32_t in_handlers_ = 0;

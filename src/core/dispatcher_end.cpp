@@ -48,8 +48,7 @@ void Dispatcher::wait_for_cancels() {
 void Dispatcher::stop_locked() noexcept {
   stopped_.store(true, std::memory_order_release);
   ++stops_;
-  while (sleepers_ != nullptr) wake_follower();
-  if (standby_ != nullptr) wake_standby();
+  while (wake_follower()) continue;
   for (Processor* processor : processors_) {
     if (processor->mode != Mode::dedicated) interrupt_leader(*processor);
   }

@@ -26,7 +26,7 @@ void Dispatcher::take_seats(Member& me) noexcept {
   give_up_idle_seats(me);
   for (Processor* processor : processors_) {
     if (!can_lead(*processor)) continue;
-    if (me.seats != 0 && (sleepers_ != nullptr || standby_ != nullptr || coming_ > 0)) break;
+    if (me.seats != 0 && (followers_.some_rest() || followers_.one_comes())) break;
     take_seat(me, *processor);
   }
 }
@@ -109,7 +109,7 @@ bool Dispatcher::take_stuck_seats(Member& me) {
 // a leader that waits looks at the others, as long as something moves there. Returns when its wait
 // ends for a look.
 Deadline Dispatcher::begin_watch(Member& me) {
-  me.watches = standby_ == nullptr && sleepers_ == nullptr && !is_alone() &&
+  me.watches = !followers_.some_rest() && !is_alone() &&
                (leader_in_handler() || (me.keeps_watch && moved(me)));
   if (!me.watches) {
     me.keeps_watch = false;
@@ -154,7 +154,7 @@ void Dispatcher::note(Member& me) {
 // theirs is due. So one that leaves looks, too, with notes that outlast its stay. A seat that it
 // takes is vacant then, for a thread that is woken or the next that comes.
 void Dispatcher::look_in_passing(Member& me) {
-  if (standby_ != nullptr || !leader_in_handler()) return;
+  if (followers_.standby() != nullptr || !leader_in_handler()) return;
   me.notes = passing_;
   const bool same =
       std::any_of(processors_.begin(), processors_.end(), [&me](const Processor* led) {
@@ -172,16 +172,14 @@ void Dispatcher::count_at_all_seats() noexcept {
 // The standby's look, one critical section. True: there is something to do.
 bool Dispatcher::look(Member& me) {
   if (take_stuck_seats(me)) {
-    standby_ = nullptr;
-    me.rest = Rest::awake;
+    followers_.get_up(me);
     return true;
   }
   // Help if some results that were queued at the last look are still queued.
   const bool old = taken_ < me.notes.queue_mark;
   if (!lane_.completed.empty() && (old || urgent())) {
     if (old) pace_.was_stuck();
-    standby_ = nullptr;
-    me.rest = Rest::awake;
+    followers_.get_up(me);
     me.helps = true;
     note(me);
     return true;
@@ -193,8 +191,7 @@ bool Dispatcher::look(Member& me) {
     return false;
   }
   // Nothing moves: give up the role and sleep without a timeout, in the same step.
-  standby_ = nullptr;
-  push_sleeper(me);
+  followers_.fall_asleep(me);
   return false;
 }
 

@@ -55,62 +55,40 @@ bool Dispatcher::help_pays() const noexcept {
 
 // There are timers, and no thread that sleeps, waits or looks will wake up for them.
 bool Dispatcher::timers_uncovered() const noexcept {
-  return !lane_.timers.empty() && timekeeper_ == nullptr && standby_ == nullptr && !leader_busy();
+  return !lane_.timers.empty() && timekeeper_ == nullptr && followers_.standby() == nullptr &&
+         !leader_busy();
 }
 
 void Dispatcher::wake_as_needed(bool needed) {
-  if (needed || (leader_in_handler() && standby_ == nullptr)) {
-    if (coming_ > 0) {
+  if (needed || (leader_in_handler() && followers_.standby() == nullptr)) {
+    if (followers_.one_comes()) {
       lane_.counters.wakes_suppressed.add();
       return;
     }
-    if (sleepers_ != nullptr) {
-      wake_follower();
-      return;
-    }
-    if (needed && standby_ != nullptr) {
-      wake_standby();
-      return;
-    }
+    if (wake_follower()) return;
   }
   // A leader that waits also takes seats that no other thread can take, and watches.
-  if (coming_ == 0 && sleepers_ == nullptr && standby_ == nullptr &&
+  if (!followers_.one_comes() && !followers_.some_rest() &&
       (needed || !lane_.completed.empty() || unwatched())) {
     ask_a_leader();
   }
 }
 
 void Dispatcher::look_round_for_followers() {
-  if (!urgent() || coming_ > 0) return;
-  if (sleepers_ != nullptr) {
-    wake_follower();
-  } else if (standby_ != nullptr) {
-    wake_standby();
-  }
+  if (urgent() && !followers_.one_comes()) wake_follower();
 }
 
 void Dispatcher::wake_one() {
-  if (sleepers_ != nullptr) {
-    wake_follower();
-  } else if (standby_ != nullptr) {
-    wake_standby();
-  } else {
-    ask_a_leader();
-  }
+  if (!wake_follower()) ask_a_leader();
 }
 
-void Dispatcher::wake_follower() noexcept {
-  Member& member = *sleepers_;  // last in, first out: its cache is the warmest
-  remove_sleeper(member);
+// A sleeper, else the standby. False: none rests.
+bool Dispatcher::wake_follower() noexcept {
+  Member* const one = followers_.sleeper() != nullptr ? followers_.sleeper() : followers_.standby();
+  if (one == nullptr) return false;
   lane_.counters.followers_woken.add();
-  signal(member);
-}
-
-void Dispatcher::wake_standby() noexcept {
-  Member& member = *standby_;
-  standby_ = nullptr;
-  lane_.counters.followers_woken.add();
-  signal(member);
+  signal(*one);
+  return true;
 }
 
 void Dispatcher::ask_a_leader() noexcept {
@@ -152,33 +130,14 @@ void Dispatcher::wake_timekeeper() noexcept {
       return;
     }
   }
-  if (member.rest == Rest::signalled || member.rest == Rest::awake) return;  // on its way
+  if (member.rest == Rest::woken || member.rest == Rest::awake) return;  // on its way
   member.keeps_notes = member.rest == Rest::standby;
-  if (member.rest == Rest::standby) standby_ = nullptr;
-  if (member.rest == Rest::asleep) remove_sleeper(member);
   signal(member);
 }
 
 void Dispatcher::signal(Member& member) noexcept {
-  member.rest = Rest::signalled;
-  ++coming_;
+  followers_.wake(member);
   ledger_.mutex().wake_when_free(member.slot.signal(), system_);
-}
-
-// -- sleepers -------------------------------------------------------------------------------------
-
-void Dispatcher::push_sleeper(Member& me) noexcept {
-  me.rest = Rest::asleep;
-  me.previous = nullptr;
-  me.next = sleepers_;
-  if (sleepers_ != nullptr) sleepers_->previous = &me;
-  sleepers_ = &me;
-}
-
-void Dispatcher::remove_sleeper(Member& me) noexcept {
-  (me.previous != nullptr ? me.previous->next : sleepers_) = me.next;
-  if (me.next != nullptr) me.next->previous = me.previous;
-  me.next = me.previous = nullptr;
 }
 
 }  // namespace baton

@@ -39,12 +39,12 @@
 #include "base/chunked_table.hpp"
 #include "baton/reactor.hpp"
 #include "core/ended_in_handler.hpp"
+#include "core/followers.hpp"
 #include "core/handler_length.hpp"
 #include "core/look_pace.hpp"
 #include "demux/demultiplexer.hpp"
 #include "os/fork.hpp"
 #include "os/mutex.hpp"
-#include "os/parking.hpp"
 #include "os/system.hpp"
 #include "os/thread_locals.hpp"
 #include "reactor/notification_queue.hpp"
@@ -133,11 +133,8 @@ class Reactor::Impl {
   /// A thread comes out of a call from which handlers run.
   void come_out() const noexcept;
 
-  enum class Rest : std::uint8_t { awake, asleep, standby, woken };
-
   /// A thread inside turn(); lives on its stack.
-  struct Member {
-    Rest rest = Rest::awake;
+  struct Member : Follower<Member> {
     bool in_turn = true;  // false: in another call, such as remove
     bool in_handler = false;
     bool helps = false;        // may take from the queue without the lead
@@ -152,9 +149,6 @@ class Reactor::Impl {
     std::uint64_t call = 0;     // the last of these, by its number in the reactor
     std::int64_t began_ns = 0;  // the beginning of a measured call, or 0
     std::uint64_t thread = 0;   // pinned only
-    os::ParkingSlot slot;
-    Member* next = nullptr;  // sleepers, last in first out
-    Member* previous = nullptr;
     std::exception_ptr thrown;
     std::error_code error;  // set: it is no member any more, and mutex_ is not held
   };
@@ -323,7 +317,7 @@ class Reactor::Impl {
   /// another thread sleeps.
   [[nodiscard]] bool may_take(const Member& me) const noexcept {
     if (BATON_UNLIKELY(shares())) {
-      return leader_ != &me || (sleepers_ == nullptr && coming_ == 0);
+      return leader_ != &me || (followers_.sleeper() == nullptr && !followers_.one_comes());
     }
     return leader_ == &me || leader_waits_ || me.helps || !keep_lead_;
   }
@@ -349,11 +343,8 @@ class Reactor::Impl {
   void choose_lead() noexcept;
   void look_round() noexcept;
   void wake_sleeper() noexcept;
-  void wake_member(Member& sleeper) noexcept;
-  void wake_standby() noexcept;
+  void wake_member(Member* resting) noexcept;
   void interrupt_leader() noexcept;
-  void push_sleeper(Member& me) noexcept;
-  void remove_sleeper(Member& me) noexcept;
   void tell_notifier(Member& me) noexcept;
   void take_token() noexcept;
   void stand_in_line(Member& me) noexcept;
@@ -407,9 +398,7 @@ class Reactor::Impl {
   bool leader_interrupted_ = false;
   std::uint32_t refills_ = 0;  // by other threads, in this wait of the leader
   Deadline leader_deadline_;
-  Member* standby_ = nullptr;
-  Member* sleepers_ = nullptr;
-  std::uint32_t coming_ = 0;  // threads that were woken and do not hold the mutex yet
+  Followers<Member> followers_;
   std::uint32_t members_ = 0;
   std::uint64_t owner_ = 0;  // pinned: the thread that waits or waited last; 0: none
   bool wake_asked_ = false;  // until a thread returns from handle_events

@@ -460,9 +460,10 @@ Result<void, Failure> Reactor::Impl::reopen() {
                               "a thread of the parent was changing the reactor when it forked"}};
   }
   // The child has none of the parent's threads.
-  leader_ = standby_ = sleepers_ = nullptr;
+  leader_ = nullptr;
+  followers_ = {};
   leader_waits_ = leader_interrupted_ = only_reports_ = false;
-  coming_ = members_ = close_waiters_ = 0;
+  members_ = close_waiters_ = 0;
   owner_ = 0;
   notifications_now_ = 0;
   reactor::Notifications forgotten;

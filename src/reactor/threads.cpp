@@ -69,12 +69,12 @@ void Reactor::Impl::after_interrupt(Member& me) noexcept {
 // Wakes a sleeping thread for queued work.
 void Reactor::Impl::share_out() noexcept {
   if (lead_moves_) --looks_to_share_;
-  if (coming_ == 0 && something_queued()) wake_sleeper();
+  if (!followers_.one_comes() && something_queued()) wake_sleeper();
 }
 
 // False: the leader has left the work to another thread, and waits.
 bool Reactor::Impl::work_for_leader() const noexcept {
-  return !shares() || (sleepers_ == nullptr && coming_ == 0);
+  return !shares() || (followers_.sleeper() == nullptr && !followers_.one_comes());
 }
 
 // A report of a registration that runs, or of a strategy whose reports disarm.
@@ -98,29 +98,22 @@ void Reactor::Impl::rest(Member& me, Deadline until) noexcept {
   Deadline look_at = Deadline::never();
   // No handler has been called since its last look.
   const bool dozes = std::exchange(me.dozes, false) && statistics_.calls == notes_.calls;
-  const bool role = keep_lead_ && lead_moves_ && standby_ == nullptr && !dozes;
+  const bool role = keep_lead_ && lead_moves_ && followers_.standby() == nullptr && !dozes;
   if (role) {
-    standby_ = &me;
-    me.rest = Rest::standby;
+    followers_.stand_by(me);
     if (!same_call_as_noted()) note();
     look_at = Deadline::after(me.looks_again ? pace_.shortest() : pace_.now(), notes_.made);
     limit = std::min(until, look_at);
   } else {
-    push_sleeper(me);
+    followers_.fall_asleep(me);
   }
   unlock();
   const bool unparked = me.slot.park(system_, limit);
   lock();
-  const Rest was = std::exchange(me.rest, Rest::awake);
-  if (was == Rest::woken) {
-    BATON_ASSERT(coming_ > 0);
-    --coming_;
-  } else if (was == Rest::asleep) {
-    remove_sleeper(me);
-  } else {
-    standby_ = nullptr;
-    if (!unparked && now() >= look_at) look(me);
-  }
+  if (me.rest == Rest::woken) return followers_.arrived(me);
+  const bool stood_by = me.rest == Rest::standby;
+  followers_.get_up(me);
+  if (stood_by && !unparked && now() >= look_at) look(me);
 }
 
 void Reactor::Impl::note() noexcept {
@@ -179,8 +172,7 @@ void Reactor::Impl::note_length(Member& me) noexcept {
   length_.note(system_.monotonic_ns() - std::exchange(me.began_ns, 0));
   if (!pinned_) return choose_lead();
   // A turn within a call has no resting thread that calls could be left to.
-  const bool others_rest = sleepers_ != nullptr || standby_ != nullptr;
-  if (others_rest && length_.lasts()) looks_to_share_ = looks_to_share;
+  if (followers_.some_rest() && length_.lasts()) looks_to_share_ = looks_to_share;
 }
 
 // A leader that keeps the lead during long calls delays the queued registrations until the next
@@ -198,48 +190,37 @@ void Reactor::Impl::find_helper(Member& me) noexcept {
     leader_ = nullptr;
     give_token(me);
   }
-  if (coming_ > 0) return;
+  if (followers_.one_comes()) return;
   if (leader_ == nullptr) return look_round();
   // A thread that works while the leader waits must not leave queued work behind a long handler.
   if (leader_waits_ && something_queued()) return look_round();
-  if (lead_moves_ && keep_lead_ && standby_ == nullptr) wake_sleeper();
+  if (lead_moves_ && keep_lead_ && followers_.standby() == nullptr) wake_sleeper();
 }
 
 // Called after work was queued, and by a thread that leaves: makes sure that a thread takes it.
 void Reactor::Impl::look_round() noexcept {
-  if (coming_ > 0) return;
+  if (followers_.one_comes()) return;
   if (leader_ == nullptr) {
-    if (sleepers_ != nullptr) return wake_sleeper();
-    return wake_standby();
+    if (followers_.sleeper() != nullptr) return wake_sleeper();
+    return wake_member(followers_.standby());
   }
   if (leader_waits_) {
     if (!something_queued() || leader_interrupted_) return;
-    if (sleepers_ != nullptr) return wake_sleeper();
-    if (standby_ != nullptr) return wake_standby();
+    if (followers_.sleeper() != nullptr) return wake_sleeper();
+    if (followers_.standby() != nullptr) return wake_member(followers_.standby());
     return interrupt_leader();
   }
-  const bool uncovered = leader_->in_handler && standby_ == nullptr;
+  const bool uncovered = leader_->in_handler && followers_.standby() == nullptr;
   if (uncovered && keep_lead_ && lead_moves_) return wake_sleeper();
   if (shares() && something_queued()) wake_sleeper();
 }
 
-void Reactor::Impl::wake_sleeper() noexcept {
-  if (sleepers_ != nullptr) wake_member(*sleepers_);
-}
+void Reactor::Impl::wake_sleeper() noexcept { wake_member(followers_.sleeper()); }
 
-void Reactor::Impl::wake_member(Member& sleeper) noexcept {
-  remove_sleeper(sleeper);
-  sleeper.rest = Rest::woken;
-  ++coming_;
-  sleeper.slot.unpark(system_);
-}
-
-void Reactor::Impl::wake_standby() noexcept {
-  Member* const standby = std::exchange(standby_, nullptr);
-  if (standby == nullptr) return;
-  standby->rest = Rest::woken;
-  ++coming_;
-  standby->slot.unpark(system_);
+void Reactor::Impl::wake_member(Member* resting) noexcept {
+  if (resting == nullptr) return;
+  followers_.wake(*resting);
+  resting->slot.unpark(system_);
 }
 
 void Reactor::Impl::interrupt_leader() noexcept {
@@ -247,27 +228,13 @@ void Reactor::Impl::interrupt_leader() noexcept {
   demux_->interrupt();
 }
 
-void Reactor::Impl::push_sleeper(Member& me) noexcept {
-  me.rest = Rest::asleep;
-  me.previous = nullptr;
-  me.next = sleepers_;
-  if (sleepers_ != nullptr) sleepers_->previous = &me;
-  sleepers_ = &me;
-}
-
-void Reactor::Impl::remove_sleeper(Member& me) noexcept {
-  (me.previous != nullptr ? me.previous->next : sleepers_) = me.next;
-  if (me.next != nullptr) me.next->previous = me.previous;
-  me.next = me.previous = nullptr;
-}
-
 void Reactor::Impl::end() noexcept {
   const bool alone = in_wrong_process();  // in a child the mutex may be locked for ever
   const os::LockGuard guard(mutex_, system_, !alone);
   if (!ended()) ends_.fetch_add(1, std::memory_order_release);
   if (alone) return;
-  while (sleepers_ != nullptr) wake_sleeper();
-  wake_standby();
+  while (followers_.sleeper() != nullptr) wake_sleeper();
+  wake_member(followers_.standby());
   interrupt_leader();
 }
 
@@ -283,10 +250,10 @@ void Reactor::Impl::wake() noexcept {
   const os::LockGuard guard(mutex_, system_);
   wake_asked_ = true;
   if (leader_waits_ && leader_ != nullptr && leader_->returns) return interrupt_leader();
-  if (standby_ != nullptr && standby_->returns) return wake_standby();
-  Member* sleeper = sleepers_;
-  while (sleeper != nullptr && !sleeper->returns) sleeper = sleeper->next;
-  if (sleeper != nullptr) wake_member(*sleeper);
+  Member* one = followers_.standby();
+  if (one == nullptr || !one->returns) one = followers_.sleeper();
+  while (one != nullptr && !one->returns) one = one->next;
+  wake_member(one);
 }
 
 ReactorStatistics Reactor::Impl::statistics() noexcept {
