@@ -4,6 +4,7 @@
     bench/compare.py epoll-cpu                 one of the project's numbers, with its goal
     bench/compare.py all                       all of them
     bench/compare.py pair --a CMD --b CMD      any two servers that print `listening PORT`
+    bench/compare.py all --against FOLDER      Baton's side of each against that of an older build
 
 Machines drift: the clock rate, the neighbours, the page cache. So A and B take turns in rounds,
 each round gives one ratio, and the verdict comes from the median of the ratios and its confidence
@@ -699,7 +700,7 @@ def save(name, results):
 # --- command line ---------------------------------------------------------------------------------
 
 def arguments():
-    parser = OptionParser(__doc__, "free", "no-save", rounds=7, seconds=1.0)
+    parser = OptionParser(__doc__, "free", "no-save", "against", rounds=7, seconds=1.0)
     parser.add_argument("name", choices=[*COMPARISONS, "all", "pair"])
     parser.add_argument("--syscalls", choices=["auto", "perf", "strace", "none"], default="auto")
     pair = parser.add_argument_group("pair")
@@ -710,6 +711,8 @@ def arguments():
     options = parser.parse_args()
     if options.name == "pair" and not (options.a and options.b):
         parser.error("pair needs --a and --b")
+    if options.name == "pair" and options.against:
+        parser.error("pair names both sides itself: --against is for the other comparisons")
     return options
 
 
@@ -719,7 +722,18 @@ def chosen(options):
         sides = {key: (Path(shlex.split(command)[0]).name, shlex.split(command), load)
                  for key, command in (("a", options.a), ("b", options.b))}
         return {"pair": [{"title": f"{options.a} against {options.b}", **sides, "goals": []}]}
-    return COMPARISONS if options.name == "all" else {options.name: COMPARISONS[options.name]}
+    found = COMPARISONS if options.name == "all" else {options.name: COMPARISONS[options.name]}
+    if options.against is None:
+        return found
+    return {name: with_older(comparisons, options.against) for name, comparisons in found.items()}
+
+
+def with_older(comparisons, older):
+    """Baton's side of each, against the same of an older build."""
+    return [{**one, "title": f"{one['title']}: against an older build", "goals": [], "memory": 0,
+             "b": (f"{one['a'][0]}, older",
+                   [word.replace("{build}", str(older)) for word in one["a"][1]], one["a"][2])}
+            for one in comparisons if one["a"][0].startswith("baton")]
 
 
 def main():
@@ -742,7 +756,7 @@ def main():
             if any(goal["met"] is not True for goal in results[-1]["goals"]):
                 status = max(status, 1)
         if results and not options.no_save:
-            save(name, results)
+            save(name if options.against is None else f"{name}-against", results)
     return status
 
 

@@ -14,6 +14,8 @@ SHARED = {
                  "help": "how they are counted"},
     "file": {"type": Path, "help": "default: bench/files.data in the build folder"},
     "no-save": {"action": "store_true", "help": "print the tables only"},
+    "against": {"type": Path, "metavar": "FOLDER",
+                "help": "an older build: Baton's own sides against those of it"},
 }
 
 
@@ -43,6 +45,10 @@ class OptionParser(argparse.ArgumentParser):
             options.rounds, options.seconds = self.quick
         if getattr(options, "rounds", 1) < 1:
             self.error("--rounds must be at least 1")
+        if getattr(options, "against", None) is not None:
+            options.against = options.against.resolve()
+            if not (options.against / "bin" / "baton").exists():
+                self.error(f"--against: {options.against} is no build folder: it has no bin/baton")
         if "file" in options and options.file is None:
             options.file = options.build / "bench" / "files.data"
         return options

@@ -4,6 +4,7 @@
     bench/reactor.py                    all of them, half an hour
     bench/reactor.py fairness threads   some of them
     bench/reactor.py --quick            short runs, rough
+    bench/reactor.py --against FOLDER   this build's Reactor against that of an older build
 
 fairness  every wait strategy beside ACE's reactors, libevent and Asio at 5, 50 and 500 connections
           (`baton bench fairness`): spread, chunks a second and CPU a chunk against ACE's. A round
@@ -36,10 +37,10 @@ ACE_TP_SPREAD_MIN = 0.5
 IDLE_CONNECTIONS = 1000
 
 
-def arena(options, *, rounds=1, connections, threads=3, waits=("epoll",), variants=("late",),
+def arena(build, options, *, rounds=1, connections, threads=3, waits=("epoll",), variants=("late",),
           only=()):
     """Reactor -> its runs, of one `baton bench fairness`."""
-    command = [str(options.build / "bin" / "baton"), "bench", "fairness", "--json", "--rounds",
+    command = [str(build / "bin" / "baton"), "bench", "fairness", "--json", "--rounds",
                str(rounds), "--seconds", str(options.seconds), "--connections", str(connections),
                "--threads", str(threads), "--wait", ",".join(waits), "--variant",
                ",".join(variants)] + (["--only", ",".join(only)] if only else [])
@@ -72,7 +73,7 @@ def fairness(options, results):
         found = {}
         counted = 0
         for _ in range(options.rounds):
-            round_of = arena(options, connections=connections, waits=STRATEGIES)
+            round_of = arena(options.build, options, connections=connections, waits=STRATEGIES)
             taken.append({"connections": connections, "runs": round_of})
             tp = round_of.get("ace_tp", [])
             if not tp or tp[0]["spread"] < ACE_TP_SPREAD_MIN:
@@ -103,8 +104,8 @@ def article(options, results):
     taken = []
     print()
     for connections, threads in ((5, 3), (5, 10), (50, 10)):
-        runs = arena(options, rounds=options.rounds, connections=connections, threads=threads,
-                     variants=variants, only=("ace_dev_poll",))
+        runs = arena(options.build, options, rounds=options.rounds, connections=connections,
+                     threads=threads, variants=variants, only=("ace_dev_poll",))
         taken.append({"connections": connections, "threads": threads, "runs": runs})
         of = {name: runs.get("baton/epoll" + ("" if name == "late" else "/" + name), [])
               for name in variants}
@@ -172,21 +173,51 @@ def idle(options, results):
     return taken
 
 
+def against(options, results):
+    """This build's Reactor against the older one's, in turns. Only a ratio whose interval does not
+    reach 1 is a difference."""
+    taken = {}
+    for connections in SPREAD_MAX:
+        print(f"\n{connections} connections, against {compare.shown(options.against)}")
+        rounds = {options.build: [], options.against: []}
+        for number in range(options.rounds):
+            turned = list(rounds) if number % 2 == 0 else list(rounds)[::-1]
+            for build in turned:
+                rounds[build].append(arena(build, options, connections=connections,
+                                           waits=STRATEGIES, only=("none",)))
+        for wait in STRATEGIES:
+            new, old = ([one[f"baton/{wait}"][0] for one in rounds[build]] for build in rounds)
+            taken[f"{connections}, {wait}"] = {"new": new, "old": old}
+            for measure, more in (("rate", True), ("cpu_us", False)):
+                judged = compare.judge(measure, [one[measure] for one in new],
+                                       [one[measure] for one in old])
+                tell(results, f"{wait}: {'chunks a second' if more else 'CPU a chunk'}",
+                     judged["ratio"], "-", lambda _, worse=judged["verdict"]: worse != "worse",
+                     f"{judged['low']:.2f} to {judged['high']:.2f}: {judged['verdict']}")
+    return taken
+
+
 PARTS = {"fairness": fairness, "article": article, "threads": threads_of_one_session, "idle": idle}
 
 
 def main():
-    parser = OptionParser(__doc__, "no-save", rounds=3, seconds=10.0, quick=(3, 1.0))
+    parser = OptionParser(__doc__, "no-save", "against", rounds=3, seconds=10.0, quick=(3, 1.0))
     parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS))
     options = parser.parse_args()
     unknown = set(options.parts) - set(PARTS)
     if unknown:
         parser.error(f"the parts are {', '.join(PARTS)}")
+    if options.parts and options.against:
+        parser.error("--against is a part of its own")
     results, runs = [], {}
-    for part in options.parts or PARTS:
-        runs[part] = PARTS[part](options, results)
+    if options.against is not None:
+        runs["against"] = against(options, results)
+    else:
+        for part in options.parts or PARTS:
+            runs[part] = PARTS[part](options, results)
     if not options.no_save:
-        compare.save("reactor", {"floors": results, "runs": runs})
+        name = "reactor" if options.against is None else "reactor-against"
+        compare.save(name, {"floors": results, "runs": runs})
     return 0 if all(one["verdict"] == "ok" for one in results) else 1
 
 

@@ -389,18 +389,13 @@ def print_row(result):
 
 
 def main():
-    parser = OptionParser(__doc__, "row", "only", "free", "syscalls", "no-save", rounds=7,
-                          seconds=1.0, quick=(3, 0.3))
+    parser = OptionParser(__doc__, "row", "only", "free", "syscalls", "no-save", "against",
+                          rounds=7, seconds=1.0, quick=(3, 0.3))
     parser.add_argument("--without", type=lambda text: text.split(","), default=[])
     parser.add_argument("--patterns", action="store_true", help="Proactors and Reactors only")
     parser.add_argument("--java", action="store_true",
                         help="the servers in Java, too (scripts/java --bench)")
-    parser.add_argument("--against", type=Path, metavar="FOLDER", help="an older build")
     options = parser.parse_args()
-    if options.against is not None:
-        options.against = options.against.resolve()
-        if not (options.against / "bin" / "baton").exists():
-            parser.error(f"--against: {options.against} is no build folder: it has no bin/baton")
     wanted = [row for row in rows() if options.row in name_of(row) and
               not (options.patterns and row.kind == "udp")]  # the Reactor's half is streams
     if not wanted:

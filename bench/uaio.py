@@ -5,6 +5,7 @@
     bench/uaio.py --quick            3 rounds of half a second
     bench/uaio.py --only direct      the rows whose name contains this
     bench/uaio.py --chart            the thesis's figures as charts, too
+    bench/uaio.py --against FOLDER   beside the library of an older build, as one more side
 
 Three sides take turns in rounds on the same files: posixaio of fio with the library preloaded,
 the same fio without it, and fio's io_uring engine. A cell is the median of the rounds' ratios, its
@@ -30,12 +31,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+import compare
 import output
 import result_file
 from option_parser import OptionParser
 
 SIDES = ("uaio", "system", "io_uring")
 BOUNDS = ("call", "nothing")
+OLDER = "older"
 NEAR = 0.85  # of the bound: a write asks for the limit of file sizes, too, a tenth of what it costs
 
 
@@ -45,8 +48,9 @@ class CannotMeasure(Exception):
 
 def environment(side, options):
     result = {key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD", "UAIO")}
-    if side == "uaio":
-        result["LD_PRELOAD"] = str(options.build / "lib" / "libuaio-preload.so")
+    if side in ("uaio", OLDER):
+        build = options.build if side == "uaio" else options.against
+        result["LD_PRELOAD"] = str(build / "lib" / "libuaio-preload.so")
         if options.uaio:
             result["UAIO"] = options.uaio
     if side in BOUNDS:
@@ -223,11 +227,26 @@ def bound_text(share, others):
             + f"; uaio is at {share:.2f} of it")
 
 
+def with_older(options, sides):
+    return sides if options.against is None else (*sides, OLDER)
+
+
+def judge_older(mine, older):
+    """Rates of the library and of the older one, round by round."""
+    return compare.judge("rate", mine, older) if older else None
+
+
+def tell_older(judged):
+    if judged is not None:
+        print(f"  against the older build: {judged['ratio']:.2f} ({judged['low']:.2f} to "
+              f"{judged['high']:.2f}), {judged['verdict']}", flush=True)
+
+
 def measure_fio(options, folder, results):
     for name, row, against_system, against_uring in fio_rows():
         if options.only and options.only not in name:
             continue
-        sides = SIDES if row["direct"] else (*SIDES, *BOUNDS)
+        sides = with_older(options, SIDES if row["direct"] else (*SIDES, *BOUNDS))
         taken = {side: [] for side in sides}
         make_files(row, options, folder)
         for turn in range(options.rounds):
@@ -249,12 +268,14 @@ def measure_fio(options, folder, results):
                                verdict(ratio["io_uring"], against_uring, share)]}
         if name == "cached write 4k, 4 files, depth 128":
             result["verdicts"].append("met" if cpu["uaio"] <= cpu["system"] else "MISSED")
+        result["against_older"] = judge_older(rates["uaio"], rates.get(OLDER))
         keep(options, results, result)
         print(f"{name:42} {statistics.median(rates['uaio']):10.0f}/s "
               f"{ratio_text(ratio['system'], against_system, share):26} "
               f"{ratio_text(ratio['io_uring'], against_uring, share):26} "
               f"CPU {1e6 * cpu['uaio']:6.2f} {1e6 * cpu['system']:6.2f} "
               f"{1e6 * cpu['io_uring']:6.2f} us", flush=True)
+        tell_older(result["against_older"])
         if row["direct"] and result["verdicts"][1] == "MISSED":
             more = 1e6 * (cpu["uaio"] - cpu["io_uring"])
             print(f"  {more:.1f} us more CPU a request than fio's io_uring engine "
@@ -270,7 +291,8 @@ def measure_thesis(options, folder, results):
         if options.only and options.only not in name:
             continue
         bounded = arguments[0] in ("lists", "processes")
-        taken = {side: [] for side in (*SIDES[:2], *(BOUNDS[:1] if bounded else ()))}
+        sides = (*SIDES[:2], *(BOUNDS[:1] if bounded else ()))
+        taken = {side: [] for side in with_older(options, sides)}
         for _ in range(options.rounds):
             for side in taken:
                 if side == "system" and None in taken[side]:
@@ -293,8 +315,11 @@ def measure_thesis(options, folder, results):
             result["against_system"] = statistics.median(b / a for a, b in zip(mine, others))
             result["verdicts"] = [verdict(result["against_system"], floor, share)]
             text = ratio_text(result["against_system"], floor, share)
+        result["against_older"] = judge_older([1 / each for each in mine],
+                                              [1 / each[key] for each in taken.get(OLDER, [])])
         keep(options, results, result)
         print(f"{name:42} {statistics.median(mine):10.4f} {key:8} {text}", flush=True)
+        tell_older(result["against_older"])
         if share is not None:
             print(bound_text(share, {"the system's": result["against_system"]}), flush=True)
 
@@ -320,7 +345,7 @@ def chart(results):
 
 
 def main():
-    parser = OptionParser(__doc__, "only", rounds=5, seconds=1.0, quick=(3, 0.5))
+    parser = OptionParser(__doc__, "only", "against", rounds=5, seconds=1.0, quick=(3, 0.5))
     parser.add_argument("--folder", type=Path, help="where the files are made")
     parser.add_argument("--size", type=int, default=256, help="of all files of a row, MB")
     parser.add_argument("--uaio", default="", help="options for the library")

@@ -26,7 +26,7 @@ Failure exists_already(const std::string& path) {
 }
 
 // The mode of a new file, as open(2) would set it.
-mode_t usual_mode() {
+mode_t mode_of_new_files() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
   return 0666 & ~mask;
@@ -50,7 +50,7 @@ class Successor {
 
   // 0, or an errno.
   int write(const std::string& text) {
-    ::fchmod(descriptor_, usual_mode());
+    ::fchmod(descriptor_, mode_of_new_files());
     for (std::size_t done = 0; done < text.size();) {
       const ssize_t count = ::write(descriptor_, text.data() + done, text.size() - done);
       if (count < 0 && errno == EINTR) continue;

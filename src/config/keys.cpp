@@ -68,7 +68,7 @@ constexpr Key<ProcessorConfig> number_key(std::string_view name) {
 
 /// A number whose 0 is an ordinary value, and not the default.
 template <std::uint32_t ProcessorConfig::* Member, std::uint32_t Last>
-constexpr Key<ProcessorConfig> plain_number_key(std::string_view name) {
+constexpr Key<ProcessorConfig> number_from_0_key(std::string_view name) {
   return {name,
           [](ProcessorConfig& processor, std::string_view text) {
             return read_number(text, 0, Last, false, processor.*Member);
@@ -454,12 +454,12 @@ constexpr std::array processor_table{
     name_key<&ProcessorConfig::notify, NotifyNames>("notify"),
     debug_key,
     name_key<&ProcessorConfig::inner, EngineNames>("inner"),
-    plain_number_key<&ProcessorConfig::chaos_seed, seed_end>("chaos_seed"),
-    plain_number_key<&ProcessorConfig::chaos_short, per_cent_end>("chaos_short"),
-    plain_number_key<&ProcessorConfig::chaos_delay, per_cent_end>("chaos_delay"),
-    plain_number_key<&ProcessorConfig::chaos_delay_us, delay_us_end>("chaos_delay_us"),
-    plain_number_key<&ProcessorConfig::chaos_error, per_cent_end>("chaos_error"),
-    plain_number_key<&ProcessorConfig::chaos_late_cancel, per_cent_end>("chaos_late_cancel"),
+    number_from_0_key<&ProcessorConfig::chaos_seed, seed_end>("chaos_seed"),
+    number_from_0_key<&ProcessorConfig::chaos_short, per_cent_end>("chaos_short"),
+    number_from_0_key<&ProcessorConfig::chaos_delay, per_cent_end>("chaos_delay"),
+    number_from_0_key<&ProcessorConfig::chaos_delay_us, delay_us_end>("chaos_delay_us"),
+    number_from_0_key<&ProcessorConfig::chaos_error, per_cent_end>("chaos_error"),
+    number_from_0_key<&ProcessorConfig::chaos_late_cancel, per_cent_end>("chaos_late_cancel"),
 };
 
 constexpr std::array proactor_table{

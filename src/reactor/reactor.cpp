@@ -96,8 +96,8 @@ Result<RegistrationKey> Reactor::add(NativeHandle fd, Interest interest,
 }
 Result<RegistrationKey> Reactor::add(NativeHandle fd, Interest interest,
                                      std::shared_ptr<EventHandler> handler) noexcept {
-  EventHandler* const plain = handler.get();
-  return impl_->add(fd, interest, plain, std::move(handler));
+  EventHandler* const target = handler.get();
+  return impl_->add(fd, interest, target, std::move(handler));
 }
 Result<RegistrationKey> Reactor::add(NativeHandle fd, Interest interest, Callback callback) try {
   return add(fd, interest, std::make_shared<DescriptorCallback>(std::move(callback)));
@@ -124,9 +124,9 @@ std::error_code Reactor::notify(EventHandler& handler, Interest as) noexcept {
   return impl_->notify(&handler, nullptr, nullptr, as);
 }
 std::error_code Reactor::notify(std::shared_ptr<EventHandler> handler, Interest as) noexcept {
-  EventHandler* const plain = handler.get();
-  if (plain == nullptr) return std::make_error_code(std::errc::invalid_argument);
-  return impl_->notify(plain, std::move(handler), nullptr, as);
+  EventHandler* const target = handler.get();
+  if (target == nullptr) return std::make_error_code(std::errc::invalid_argument);
+  return impl_->notify(target, std::move(handler), nullptr, as);
 }
 std::error_code Reactor::notify(std::function<void()> work) noexcept {
   return impl_->notify(nullptr, nullptr, std::move(work), Interest::in);
@@ -145,8 +145,8 @@ Result<TimerKey> Reactor::schedule(EventHandler& handler, Deadline first,
 }
 Result<TimerKey> Reactor::schedule(std::shared_ptr<EventHandler> handler, Deadline first,
                                    Duration interval) noexcept {
-  EventHandler* const plain = handler.get();
-  return impl_->schedule(plain, std::move(handler), first, interval);
+  EventHandler* const target = handler.get();
+  return impl_->schedule(target, std::move(handler), first, interval);
 }
 Result<TimerKey> Reactor::schedule(TimerCallback callback, Deadline first, Duration interval) try {
   return schedule(std::make_shared<TimerCallbackHandler>(std::move(callback)), first, interval);
@@ -165,8 +165,8 @@ std::error_code Reactor::add_signal(int number, EventHandler& handler) noexcept 
   return impl_->add_signal(number, &handler, nullptr);
 }
 std::error_code Reactor::add_signal(int number, std::shared_ptr<EventHandler> handler) noexcept {
-  EventHandler* const plain = handler.get();
-  return impl_->add_signal(number, plain, std::move(handler));
+  EventHandler* const target = handler.get();
+  return impl_->add_signal(number, target, std::move(handler));
 }
 std::error_code Reactor::add_signal(int number, SignalCallback callback) try {
   return add_signal(number, std::make_shared<SignalCallbackHandler>(std::move(callback)));

@@ -91,9 +91,9 @@ bool ReactorProgram::open_reactor() {
   sim::Random& random = world_->random;
   const sim::Faults& faults = world_->faults();
   threads_ = options_.threads != 0 ? options_.threads : 1 + random.below(4);
-  constexpr Way ways[] = {Way::run, Way::run, Way::events, Way::visits};
-  way_ = random.one_of(ways);
-  glances_ = way_ == Way::visits && random.coin();
+  constexpr Drive drives[] = {Drive::run, Drive::run, Drive::events, Drive::visits};
+  drive_ = random.one_of(drives);
+  glances_ = drive_ == Drive::visits && random.coin();
   vain_glances_ = 0;
   constexpr const char* waits[] = {"epoll",    "epoll",        "poll",          "select",
                                    "sim_edge", "sim_one_shot", "sim_one_thread"};
@@ -173,8 +173,8 @@ void ReactorProgram::turn_once() {
     check(count.has_value(), "a thread is refused");
     return *count;
   };
-  if (way_ == Way::run) return static_cast<void>(ran(reactor_->run()));
-  if (way_ == Way::events) return static_cast<void>(ran(reactor_->handle_events()));
+  if (drive_ == Drive::run) return static_cast<void>(ran(reactor_->run()));
+  if (drive_ == Drive::events) return static_cast<void>(ran(reactor_->handle_events()));
   if (glances_) {
     --in_run_;
     world_->scheduler().work(random.between(1'000, 2 * ms));
@@ -270,7 +270,7 @@ void ReactorProgram::come_to_rest() {
       },
       "a timer never fires");
   // A notifier that is suspended and resumed by notifications is never idle: see ReactorTuning.
-  if (way_ != Way::visits && !config_.tuning.suspend_notifier) look_at_idleness();
+  if (drive_ != Drive::visits && !config_.tuning.suspend_notifier) look_at_idleness();
 }
 
 void ReactorProgram::look_at_idleness() {
@@ -360,7 +360,7 @@ const char* ReactorProgram::missed(std::int64_t until) {
     return "ended, but a thread stays inside";
   }
   // The woken thread may be in a handler first.
-  if (lasts(wake_asked_ && way_ == Way::events && in_run_ > 0 && in_handler_ == 0,
+  if (lasts(wake_asked_ && drive_ == Drive::events && in_run_ > 0 && in_handler_ == 0,
             unheard_since_)) {
     return "a wake-up was requested, but no thread returns";
   }
@@ -376,10 +376,10 @@ void ReactorProgram::wrong(const std::string& what) {
   const ReactorTuning& tuning = config_.tuning;
   std::string text = what + "\n" + config_.wait + ", " + config_.interrupt + ", " +
                      std::to_string(threads_) + " threads that " +
-                     (way_ == Way::run      ? "run"
-                      : way_ == Way::events ? "handle events"
-                      : glances_            ? "look and go"
-                                            : "come and go") +
+                     (drive_ == Drive::run      ? "run"
+                      : drive_ == Drive::events ? "handle events"
+                      : glances_                ? "look and go"
+                                                : "come and go") +
                      ", reports " + std::to_string(tuning.reports_max) + ", suspension " +
                      (tuning.suspension == ReactorTuning::Suspension::eager ? "eager" : "lazy") +
                      ", resumption " +

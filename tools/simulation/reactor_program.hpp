@@ -37,7 +37,7 @@ class ReactorProgram final : public Scenario {
   static constexpr std::size_t threads_most = 24;
 
   /// How the threads drive the reactor; drawn for each round.
-  enum class Way : std::uint8_t { run, events, visits };
+  enum class Drive : std::uint8_t { run, events, visits };
 
   /// One event of a registration, by Interest.
   static constexpr std::size_t index_of(Interest one) noexcept {
@@ -201,7 +201,7 @@ class ReactorProgram final : public Scenario {
   // Drawn for the round
   ReactorConfig config_;
   std::uint32_t threads_ = 1;
-  Way way_ = Way::run;
+  Drive drive_ = Drive::run;
   bool glances_ = false;  // visits do not wait
   std::uint32_t slow_ = 0;
   std::uint32_t throwing_ = 0;
