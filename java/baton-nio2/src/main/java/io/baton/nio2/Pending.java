@@ -155,6 +155,9 @@ class Pending<V, A> implements Runnable {
     } else {
       told.failed(toldError, toldAttachment);
     }
+    // As the JDK does: an interrupt is meant neither for the handler around this one nor for the
+    // executor.
+    Thread.interrupted();
   }
 
   /** Calls the handler, which the group was told to wait for. */

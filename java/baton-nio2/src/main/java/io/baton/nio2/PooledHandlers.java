@@ -1,6 +1,7 @@
 package io.baton.nio2;
 
 import io.baton.DemultiplexorBuilder;
+import io.baton.StoppedException;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
@@ -37,6 +38,7 @@ final class PooledHandlers implements Handlers {
   private final boolean forAll;
   private final int lanes;
   private final Consumer<Pending<?, ?>> execute = this::execute;
+  private final Consumer<Pending<?, ?>> toLane = this::toLane;
   private final List<LaneThread> laneThreads = new CopyOnWriteArrayList<>();
   private Group group;
 
@@ -108,7 +110,7 @@ final class PooledHandlers implements Handlers {
     if (mayCallHere()) {
       call(completed);
     } else {
-      group.moveOn(completed, execute);
+      group.moveOn(completed, own || isLane() ? execute : toLane);
     }
   }
 
@@ -128,6 +130,19 @@ final class PooledHandlers implements Handlers {
       completed.tell();
     } finally {
       calls.depth--;
+    }
+  }
+
+  /**
+   * Only lanes enter an executor of the program: it may have them wait for room in its queue, which
+   * its own threads make. If those waited there, too, nobody would.
+   */
+  private void toLane(Pending<?, ?> completed) {
+    try {
+      group.demultiplexor().post(() -> execute(completed));
+    } catch (StoppedException e) {
+      // The engine has failed, and the lanes are gone.
+      execute(completed);
     }
   }
 

@@ -15,8 +15,14 @@ import java.nio.channels.AsynchronousServerSocketChannel;
 import java.nio.channels.AsynchronousSocketChannel;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
 /** In a group of several threads, what can be done at once needs no lane. */
@@ -130,5 +136,51 @@ class CallerThreadTest extends Nio2Contract {
     assertEquals(1 << 20, peer.getInputStream().readNBytes(1 << 20).length);
     assertEquals(1 << 20, write.await("the write"));
     assertEquals(0, source.remaining());
+  }
+
+  /** There its threads would wait for each other, as with the JDK. */
+  @Test
+  void startsDoNotWaitForRoomInAnExecutor() throws Exception {
+    ExecutorService executor =
+        new ThreadPoolExecutor(
+            2,
+            2,
+            0,
+            TimeUnit.SECONDS,
+            new ArrayBlockingQueue<>(1),
+            (work, pool) -> {
+              try {
+                pool.getQueue().put(work);
+              } catch (InterruptedException e) {
+                throw new RejectedExecutionException(e);
+              }
+            });
+    AsynchronousChannelGroup group = endLater(provider.openAsynchronousChannelGroup(executor, 0));
+    List<AsynchronousSocketChannel> channels = new ArrayList<>();
+    for (int i = 0; i < 8; i++) {
+      channels.add(pair(group).near());
+    }
+    CountDownLatch begun = new CountDownLatch(1);
+    CountDownLatch done = new CountDownLatch(channels.size());
+    for (AsynchronousSocketChannel channel : channels) {
+      ByteBuffer one = ByteBuffer.allocate(1);
+      AtomicInteger left = new AtomicInteger(200);
+      channel.write(
+          one,
+          null,
+          new Then<Integer>() {
+            @Override
+            public void then(Integer bytes) {
+              Patience.await(begun, "all starts, none of which waits for a handler");
+              if (left.decrementAndGet() > 0) {
+                channel.write(one.clear(), null, this);
+              } else {
+                done.countDown();
+              }
+            }
+          });
+    }
+    begun.countDown();
+    Patience.await(done, "the last writes");
   }
 }

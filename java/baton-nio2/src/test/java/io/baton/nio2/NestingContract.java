@@ -2,6 +2,7 @@ package io.baton.nio2;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -130,6 +131,40 @@ abstract class NestingContract extends Nio2Contract {
     }
     assertEquals(4 << 20, sum);
     assertArrayEquals(source.array(), Patience.await(arrived, "the bytes"));
+  }
+
+  /** A program that catches an InterruptedException sets the status again. */
+  @Test
+  void anInterruptIsNotThatOfTheHandlerAround() throws Exception {
+    Pair pair = pair(fixed(3));
+    CompletableFuture<Boolean> seenAround = new CompletableFuture<>();
+    CountDownLatch inside = new CountDownLatch(1);
+    pair.near()
+        .read(
+            ByteBuffer.allocate(1),
+            null,
+            new Then<Integer>() {
+              @Override
+              public void then(Integer bytes) {
+                Thread around = Thread.currentThread();
+                pair.near()
+                    .write(
+                        ByteBuffer.allocate(1),
+                        null,
+                        new Then<Integer>() {
+                          @Override
+                          public void then(Integer written) {
+                            assertSame(around, Thread.currentThread());
+                            Thread.currentThread().interrupt();
+                            inside.countDown();
+                          }
+                        });
+                seenAround.complete(inside.getCount() == 0 && Thread.interrupted());
+              }
+            });
+    get(pair.far().write(ByteBuffer.allocate(1)));
+    assertFalse(Patience.await(seenAround, "the handler around"));
+    Patience.await(inside, "the handler inside");
   }
 
   /** The third of them, called inside the others, starts the next accept and throws. */
