@@ -216,8 +216,9 @@ public final class AsynchChannel implements AutoCloseable {
    *
    * @param buffer filled from its position on, which moves behind the last byte; not flipped
    * @return number of bytes; -1 at the end of the stream; 0 if nothing was done: nothing has
-   *     arrived, reads are pending, the stream is not connected or closed, or the engine leaves
-   *     reads to its lanes. Then start {@link #read(ByteBuffer)}, which tells or waits.
+   *     arrived, reads are pending, the stream is not connected or closed, it has ended while a
+   *     write was pending, or the engine leaves reads to its lanes. Then start {@link
+   *     #read(ByteBuffer)}, which tells or waits.
    * @throws IOException if the stream is broken
    */
   public int tryRead(ByteBuffer buffer) throws IOException {

@@ -109,7 +109,7 @@ final class ChannelCore {
     int end = buffer.limit();
     try {
       ByteBuffer part = ChannelTransfer.shortened(buffer);
-      int bytes = side == reads ? endpoint.tryRead(part) : endpoint.tryWrite(part);
+      int bytes = side == reads ? tryRead(part) : endpoint.tryWrite(part);
       if (bytes > 0) {
         side.moved();
       }
@@ -117,6 +117,19 @@ final class ChannelCore {
     } finally {
       buffer.limit(end);
     }
+  }
+
+  /**
+   * The system reports a loss once, and an end of the stream after that. A write of the lane that
+   * is not settled may be the one that it was reported to: then the lane's read tells which it is.
+   * If all are settled, the endpoint knows what they found.
+   */
+  private int tryRead(ByteBuffer part) throws IOException {
+    int bytes = endpoint.tryRead(part);
+    if (bytes >= 0) {
+      return bytes;
+    }
+    return writes.isIdle() ? endpoint.tryRead(part) : 0;
   }
 
   private long claim(Side<?> side) {

@@ -27,7 +27,10 @@ public class ChannelEndpoint implements Endpoint {
   private final SelectableChannel channel;
   private final ByteChannel bytes; // the same; null for a listener
   private final Kind kind;
-  private volatile boolean isLost;
+
+  // Guards the next one. A read that finds the end waits for the write that may know better.
+  private final Object writing = new Object();
+  private boolean isLost;
 
   /**
    * Makes the channel non-blocking.
@@ -82,10 +85,18 @@ public class ChannelEndpoint implements Endpoint {
    */
   public final int read(ByteBuffer buffer) throws IOException {
     int moved = bytes.read(buffer);
-    if (moved < 0 && isLost) {
-      throw new SocketException("Connection reset");
+    if (moved < 0) {
+      checkLoss();
     }
     return moved;
+  }
+
+  private void checkLoss() throws SocketException {
+    synchronized (writing) {
+      if (isLost) {
+        throw new SocketException("Connection reset");
+      }
+    }
   }
 
   /**
@@ -96,16 +107,18 @@ public class ChannelEndpoint implements Endpoint {
    * @throws IOException if the system refuses
    */
   public final int write(ByteBuffer buffer) throws IOException {
-    try {
-      return bytes.write(buffer);
-    } catch (ClosedChannelException e) {
-      // Of java.nio: another thread has ended the output, or closed the channel.
-      throw e;
-    } catch (IOException e) {
-      if (!BrokenPipe.isMessageOf(e)) {
-        isLost = true;
+    synchronized (writing) {
+      try {
+        return bytes.write(buffer);
+      } catch (ClosedChannelException e) {
+        // Of java.nio: another thread has ended the output, or closed the channel.
+        throw e;
+      } catch (IOException e) {
+        if (!BrokenPipe.isMessageOf(e)) {
+          isLost = true;
+        }
+        throw e;
       }
-      throw e;
     }
   }
 

@@ -365,8 +365,11 @@ final class NativeEndpoint implements Endpoint {
     }
   }
 
-  /** The system reports a loss once, and an end of the stream after that. */
-  void checkLoss() throws IOException {
+  /**
+   * The system reports a loss once, and an end of the stream after that. The lock waits for a write
+   * of another thread, which may be the one that it was reported to.
+   */
+  synchronized void checkLoss() throws IOException {
     if (connectionLost) {
       Errors.check(calls, -Errors.CONNECTION_RESET);
     }

@@ -1,5 +1,6 @@
 package io.baton.nativeengine;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
@@ -40,6 +41,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
@@ -419,6 +421,29 @@ class FailingCallsTest extends EngineContract {
   @Test
   void aLossThatAReadHasFoundIsNoEndForReads() throws Exception {
     lossHasNoEnd("receive");
+  }
+
+  /** A write of another thread is told of the loss, and the lane's read finds the end before. */
+  @Test
+  void anEndWaitsForTheWriteThatMayKnowOfALoss() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      channel.read(ByteBuffer.allocate(1));
+      AtomicReference<Thread> lane = new AtomicReference<>();
+      onLane(channel, () -> lane.set(Thread.currentThread()));
+      calls.replaceNext(
+          "send",
+          arguments -> {
+            assertDoesNotThrow(() -> connection.peer().shutdownOutput());
+            while (recorder.waiting() == 0 && lane.get().getState() != Thread.State.BLOCKED) {
+              Thread.onSpinWait();
+            }
+            return -ABORTED;
+          });
+      assertThrows(SocketException.class, () -> channel.tryWrite(ByteBuffer.allocate(1)));
+      recorder.nextFailed(What.READ, SocketException.class);
+    }
   }
 
   /** Of those that are no loss of the connection. */

@@ -213,6 +213,23 @@ public abstract class TryContract extends EngineContract {
     }
   }
 
+  /** It may be a loss that the write is told of, and the system reports one once. */
+  @Test
+  void anEndBesideAWriteOfTheLaneIsForTheLaneToTell() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      channel.write(ByteBuffer.allocateDirect(MUCH));
+      connection.peer().shutdownOutput();
+      channel.read(ByteBuffer.allocate(1));
+      assertEquals(0, recorder.nextGood(What.READ).bytes());
+      assertEquals(0, channel.tryRead(ByteBuffer.allocate(1)));
+      assertEquals(MUCH, connection.peer().getInputStream().readNBytes(MUCH).length);
+      recorder.nextGood(What.WRITE);
+      assertEquals(movesHere() ? -1 : 0, channel.tryRead(ByteBuffer.allocate(1)));
+    }
+  }
+
   /** Nothing may come any more, and the lane sleeps in between. */
   @Test
   void aReadUntilThatNeedsNoInputDoesNotWaitForSome() throws Exception {
