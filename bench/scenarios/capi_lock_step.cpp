@@ -4,6 +4,7 @@
 //
 // BATON=engine=...,wait=... chooses the rest.
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,16 +19,36 @@ namespace {
   std::_Exit(2);
 }
 
-baton_operation operation(int kind, baton_handle handle, std::size_t session,
-                          std::vector<char>& block) {
-  baton_operation made = BATON_OPERATION_INIT;
-  made.kind = static_cast<std::uint16_t>(kind);
-  made.flags = kind == BATON_WRITE_STREAM ? BATON_EXACTLY : 0;
-  made.handle = handle;
-  made.tag = session;
-  made.data = block.data();
-  made.length = block.size();
-  return made;
+/// A connection, and what is started on it again and again.
+struct Session {
+  std::vector<char> block;
+  baton_operation read = BATON_OPERATION_INIT;
+  baton_operation write = BATON_OPERATION_INIT;
+
+  void prepare(baton_handle handle, std::uint64_t tag) {
+    for (baton_operation* each : {&read, &write}) {
+      each->handle = handle;
+      each->tag = tag;
+      each->data = block.data();
+      each->length = block.size();
+    }
+    read.kind = BATON_READ_STREAM;
+    write.kind = BATON_WRITE_STREAM;
+    write.flags = BATON_EXACTLY;
+  }
+};
+
+/// What follows on each completion; `next` are the operations to start. Not in main(), where
+/// compilers save space.
+[[gnu::noinline]] void react(std::span<const baton_completion> done, const Session* sessions,
+                             baton_operation* next, lock_step::Peers& peers) {
+  for (const baton_completion& one : done) {
+    if (one.error != 0 || one.result == 0) fail("an operation", "it failed");
+    const Session& session = sessions[one.tag];
+    const bool is_read = one.kind == BATON_READ_STREAM;
+    *next++ = is_read ? session.write : session.read;
+    if (!is_read) peers.answered();
+  }
 }
 
 }  // namespace
@@ -44,33 +65,26 @@ int main(int argc, char** argv) {
   if (lock_step::number(argc, argv, "--attached", 0) != 0) baton_attach(proactor);
 
   const std::size_t count = peers.sessions().size();
-  std::vector<std::vector<char>> blocks(count, std::vector<char>(peers.block()));
-  std::vector<baton_handle> handles(count);
+  std::vector<Session> sessions(count, Session{std::vector<char>(peers.block())});
   std::vector<baton_operation> next;
   std::vector<baton_completion> done(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const int error =
-        baton_adopt(proactor, peers.sessions()[i], BATON_STREAM_SOCKET, 0, &handles[i]);
+    baton_handle handle = 0;
+    const int error = baton_adopt(proactor, peers.sessions()[i], BATON_STREAM_SOCKET, 0, &handle);
     if (error != 0) fail("adopt", "it does");
-    next.push_back(operation(BATON_READ_STREAM, handles[i], i, blocks[i]));
+    sessions[i].prepare(handle, i);
+    next.push_back(sessions[i].read);
   }
+  baton_batch batch = BATON_BATCH_INIT;
+  batch.operations = next.data();
+  batch.count = static_cast<int>(next.size());
   peers.begin();
   for (;;) {
-    baton_batch batch = BATON_BATCH_INIT;
-    batch.operations = next.data();
-    batch.count = static_cast<int>(next.size());
     const int brought =
         baton_exchange(proactor, &batch, done.data(), static_cast<int>(done.size()), -1);
     if (brought < 0 || batch.why_not != 0) fail("exchange", "it does not take all");
-    next.clear();
-    for (int i = 0; i < brought; ++i) {
-      const baton_completion& one = done[static_cast<std::size_t>(i)];
-      if (one.error != 0 || one.result == 0) fail("an operation", "it failed");
-      const auto session = static_cast<std::size_t>(one.tag);
-      const bool is_read = one.kind == BATON_READ_STREAM;
-      next.push_back(operation(is_read ? BATON_WRITE_STREAM : BATON_READ_STREAM, handles[session],
-                               session, blocks[session]));
-      if (!is_read) peers.answered();
-    }
+    react(std::span{done}.first(static_cast<std::size_t>(brought)), sessions.data(), next.data(),
+          peers);
+    batch.count = brought;
   }
 }
