@@ -30,13 +30,12 @@ void* block_of(const Slot& slot) noexcept {
   return slot.operation.buffer().data;
 }
 
-[[gnu::noinline]] void store_peer(const Slot& slot) noexcept {
+void store_peer(const Slot& slot) noexcept {
   copy(slot.operation.failed() ? Endpoint{} : slot.endpoint, *slot.endpoint_out);
 }
 
 /// Makes the connection of an accept a handle, where memory may be allocated for it.
-[[gnu::noinline]] void adopt_accepted(Instance& self, const Handle& listener,
-                                      baton_completion& completion) noexcept {
+void adopt_accepted(Instance& self, const Handle& listener, baton_completion& completion) noexcept {
   const int error =
       adopt_or_close(self, static_cast<int>(completion.result), HandleKind::stream_socket,
                      Home{Home::by_policy}, completion.handle);
@@ -49,48 +48,60 @@ void* block_of(const Slot& slot) noexcept {
   completion.error = error;
 }
 
-/// Writes the completion where the caller finds it.
-[[gnu::always_inline]] inline void complete(Instance& self, const Slot& slot, bool may_allocate,
-                                            baton_completion& out) noexcept {
+/// All that a transfer between a stream and a buffer has.
+[[gnu::always_inline]] inline void complete(const Slot& slot, baton_completion& out) noexcept {
   const Operation& operation = slot.operation;
   out = {.tag = slot.tag.load(std::memory_order_relaxed),
-         .result = result_of(operation),
+         .result = static_cast<std::int64_t>(operation.bytes()),
          .activation = slot.activation.load(std::memory_order_relaxed),
          .error = code_of(operation.error_value()),
          .kind = static_cast<std::uint16_t>(static_cast<int>(operation.kind()) + 1),
          .reserved = 0,
-         .data = block_of(slot),
+         .data = nullptr,
          .handle = 0};
-  if (BATON_UNLIKELY(out.data != nullptr)) slot.pool->bring(out.data);
-  if (BATON_UNLIKELY(slot.endpoint_out != nullptr)) store_peer(slot);
-  if (BATON_UNLIKELY(slot.adopts) && out.error == 0 && may_allocate) {
-    adopt_accepted(self, *operation.handle(), out);
+}
+
+/// What others have besides.
+void complete_more(Instance& self, const Slot& slot, bool may_allocate,
+                   baton_completion& out) noexcept {
+  out.result = result_of(slot.operation);
+  out.data = block_of(slot);
+  if (out.data != nullptr) slot.pool->bring(out.data);
+  if (slot.endpoint_out != nullptr) store_peer(slot);
+  if (slot.adopts && out.error == 0 && may_allocate) {
+    adopt_accepted(self, *slot.operation.handle(), out);
   }
 }
 
-static_assert(sizeof(baton_completion) == 48);
-/// For a program that has the struct of another version. One built with an earlier header has no
-/// room for later fields; in one built with a later header, fields that this library does not know
-/// are zero.
-[[gnu::noinline]] void complete_other(Instance& self, const Slot& slot,
-                                      const Collector& to) noexcept {
-  baton_completion completion;
-  complete(self, slot, to.may_allocate, completion);
-  const std::size_t size = self.completion_size;
-  std::byte* const out =
-      reinterpret_cast<std::byte*>(to.out) + static_cast<std::size_t>(to.count) * size;
-  const std::size_t known = std::min(size, sizeof(completion));
-  std::memcpy(out, &completion, known);
-  std::memset(out + known, 0, size - known);
-}
-
 /// Drops its result.
-[[gnu::noinline]] void drop(Instance& self, const Slot& slot) noexcept {
+void drop(Instance& self, const Slot& slot) noexcept {
   const Operation& operation = slot.operation;
   if (operation.kind() == OperationKind::accept && !operation.failed()) {
     self.system.close(operation.accepted());
   }
   if (void* const block = block_of(slot)) slot.pool->blocks.give(block);
+}
+
+static_assert(sizeof(baton_completion) == 48);
+/// Any request, and for a program that has the struct of another version. One built with an earlier
+/// header has no room for later fields; in one built with a later header, fields that this library
+/// does not know are zero.
+[[gnu::noinline]] void deliver_any(Instance& self, Slot& slot, Collector* to) noexcept {
+  if (to != nullptr) {
+    baton_completion completion;
+    complete(slot, completion);
+    if (slot.has_more) complete_more(self, slot, to->may_allocate, completion);
+    const std::size_t size = self.completion_size;
+    std::byte* const out =
+        reinterpret_cast<std::byte*>(to->out) + static_cast<std::size_t>(to->count++) * size;
+    const std::size_t known = std::min(size, sizeof(completion));
+    std::memcpy(out, &completion, known);
+    std::memset(out + known, 0, size - known);
+  } else {
+    drop(self, slot);
+  }
+  slot.end_more();
+  self.slots.give(slot);
 }
 
 }  // namespace
@@ -102,18 +113,13 @@ void deliver(Operation& operation) {
   Slot& slot = *reinterpret_cast<Slot*>(&operation);
   BATON_ASSERT(SlotTable::number_of(slot.activation.load(std::memory_order_relaxed)) ==
                operation.activation());
-  if (Collector* const to = collecting) {
-    BATON_ASSERT(to->count < to->max);
-    if (BATON_LIKELY(self.completion_size == sizeof(baton_completion))) {
-      complete(self, slot, to->may_allocate, to->out[to->count]);
-    } else {
-      complete_other(self, slot, *to);
-    }
-    ++to->count;
-  } else {
-    drop(self, slot);
+  Collector* const to = collecting;
+  BATON_ASSERT(to == nullptr || to->count < to->max);
+  if (BATON_UNLIKELY(to == nullptr || slot.has_more ||
+                     self.completion_size != sizeof(baton_completion))) {
+    return deliver_any(self, slot, to);
   }
-  slot.leave_pool();
+  complete(slot, to->out[to->count++]);
   self.slots.give(slot);
 }
 

@@ -117,6 +117,9 @@ Instance::Instance(Config config, std::uint32_t slot_count, std::size_t stride)
       driving_allocates(any_of(proactor.config(), drives_with_memory)),
       handles(system) {
   wake.set_completion(baton::capi::woken, this);
+  for (std::uint32_t i = 0; i < slot_count; ++i) {
+    slots[i].operation.set_completion(baton::capi::deliver, this);
+  }
 }
 
 const char* baton_version(void) { return baton::version().data(); }

@@ -32,6 +32,11 @@ struct alignas(64) Slot {
   std::atomic<std::uint64_t> tag{0};
   std::atomic<std::uint32_t> readers{0};
   std::atomic<std::uint32_t> next{0};
+  std::uint32_t index = 0;
+  /// Its request is more than a transfer between a stream and a buffer. Only then the rest has a
+  /// meaning.
+  bool has_more = false;
+  bool adopts = false;
   // The objects that the operation refers to beside its buffers; written by the starter, then by
   // the library.
   Endpoint endpoint;
@@ -39,18 +44,18 @@ struct alignas(64) Slot {
   baton_endpoint* endpoint_out = nullptr;
   /// The block of a pooled read, until it is delivered.
   baton_pool* pool = nullptr;
-  bool adopts = false;
 
   void enter_pool(baton_pool& entered) noexcept {
     pool = &entered;
     // relaxed: a pool may not be closed during a start with it.
     pool->reads.fetch_add(1, std::memory_order_relaxed);
   }
-  /// From now on this operation takes nothing from its pool, if it has one.
-  void leave_pool() noexcept {
+  /// The request is over: this operation takes nothing from its pool, if it has one.
+  void end_more() noexcept {
     // release: the thread that closes the pool sees what was done with it.
     if (pool != nullptr) pool->reads.fetch_sub(1, std::memory_order_release);
     pool = nullptr;
+    has_more = false;
   }
 };
 
@@ -73,9 +78,10 @@ class SlotTable {
       slots_[i].activation.store(0, std::memory_order_relaxed);
       slots_[i].readers.store(0, std::memory_order_relaxed);
       baton_pool* const pool = slots_[i].pool;
-      slots_[i].leave_pool();
+      slots_[i].end_more();
       if (pool != nullptr) pool->take_over();
       if (slots_[i].operation.is_pending()) slots_[i].operation.abandon();
+      slots_[i].index = i;
       give(slots_[i]);
     }
   }
@@ -98,21 +104,18 @@ class SlotTable {
   }
   /// Any thread, also inside a signal handler. The activation stays readable until the next take().
   void give(Slot& slot) noexcept {
-    const auto index = static_cast<std::uint32_t>(&slot - slots_.get());
-    BATON_DASSERT(index < count_);
     std::uint64_t head = head_.load(std::memory_order_relaxed);
     do {
       slot.next.store(static_cast<std::uint32_t>(head), std::memory_order_relaxed);
       // release: see take().
-    } while (!head_.compare_exchange_weak(head, head_of((head >> 32) + 1, index),
+    } while (!head_.compare_exchange_weak(head, head_of((head >> 32) + 1, slot.index),
                                           std::memory_order_release, std::memory_order_relaxed));
   }
 
   /// The name of the next activation of a taken slot.
-  [[nodiscard]] baton_activation name_next(const Slot& slot) const noexcept {
-    const auto index = static_cast<std::uint64_t>(&slot - slots_.get());
+  [[nodiscard]] static baton_activation name_next(const Slot& slot) noexcept {
     const std::uint32_t number = slot.operation.activation() + 1;
-    return std::uint64_t{number} << 32 | (index + 1);
+    return std::uint64_t{number} << 32 | (slot.index + 1);
   }
   /// The slot that an activation names, now or earlier; null for an invalid one.
   [[nodiscard]] Slot* find(baton_activation activation) const noexcept {

@@ -11,6 +11,17 @@ namespace {
 static_assert(sizeof(baton_buffer) == sizeof(MutableBuffer));
 static_assert(sizeof(baton_operation) == 80);
 
+/// Of a transfer between a stream and one buffer, which needs nothing that only other requests have.
+constexpr KindFacts transfer{
+    OperationKind::read_stream, HandleUse::pinned, true, false, Address::none, BATON_EXACTLY, 0, 0};
+
+/// As check() would find.
+bool is_transfer(const baton_operation& from) noexcept {
+  return from.size == sizeof(from) && from.kind >= BATON_READ_STREAM &&
+         from.kind <= BATON_WRITE_STREAM && (from.flags & ~transfer.flags) == 0 &&
+         (from.data != nullptr || from.length == 0) && from.deadline_ns >= transfer.deadline_min;
+}
+
 Notify level_of(std::uint32_t notify) noexcept {
   switch (notify) {
     case BATON_NOTIFY_STRONG:
@@ -34,19 +45,14 @@ void fill_address(Slot& slot, Address use, baton_endpoint* given) noexcept {
   slot.operation.set_endpoint(&slot.endpoint);
 }
 
-void fill(Slot& slot, const KindFacts& facts, const baton_operation& from,
-          Handle* handle) noexcept {
+/// What is more than a transfer between a stream and a buffer.
+void fill_more(Slot& slot, const KindFacts& facts, const baton_operation& from) noexcept {
   Operation& operation = slot.operation;
-  // The engine does not use it.
+  slot.has_more = true;
   slot.adopts = (from.flags & BATON_ADOPT) != 0;
-  operation.prepare(facts.kind, handle,
-                    static_cast<std::uint16_t>(from.flags & ~std::uint16_t{BATON_ADOPT}));
-  operation.set_deadline(facts.has_deadline() ? deadline_of(from.deadline_ns) : Deadline::never());
   if (operation.has(Operation::pooled)) {
     slot.enter_pool(*static_cast<baton_pool*>(from.data));
     operation.set_pool(&slot.pool->blocks);
-  } else if (facts.has_buffer) {
-    operation.set_buffer(MutableBuffer{from.data, from.length});
   }
   if (facts.at_offset) operation.set_offset(from.offset);
   if (operation.has(Operation::until)) {
@@ -56,32 +62,40 @@ void fill(Slot& slot, const KindFacts& facts, const baton_operation& from,
   fill_address(slot, facts.address, from.endpoint);
 }
 
-/// Starts what is in the slot.
-std::error_code start_filled(Instance& self, Slot& slot, std::uint32_t notify) noexcept {
-  if (slot.operation.kind() == OperationKind::user) {
-    return self.proactor.post(slot.operation, level_of(notify));
-  }
-  return self.proactor.start(slot.operation);
+[[gnu::always_inline]] inline void fill(Slot& slot, const KindFacts& facts,
+                                        const baton_operation& from, Handle* handle) noexcept {
+  Operation& operation = slot.operation;
+  // The engine does not use BATON_ADOPT.
+  operation.prepare(static_cast<OperationKind>(from.kind - BATON_READ_STREAM), handle,
+                    static_cast<std::uint16_t>(from.flags & ~std::uint16_t{BATON_ADOPT}));
+  operation.set_deadline(facts.has_deadline() ? deadline_of(from.deadline_ns) : Deadline::never());
+  if (facts.has_buffer) operation.set_buffer(MutableBuffer{from.data, from.length});
+  if (&facts != &transfer) fill_more(slot, facts, from);
+}
+
+[[gnu::cold]] int refuse(Slot& slot, std::error_code error, baton_activation& activation) noexcept {
+  slot.activation.store(0, std::memory_order_seq_cst);
+  slot.end_more();
+  activation = 0;  // the name goes to another operation
+  return code_of(error);
 }
 
 /// The handle, if there is one, is pinned or, for a close, held by begin_close.
-int start_in_slot(Instance& self, Slot& slot, const KindFacts& facts, const baton_operation& from,
-                  Handle* handle, baton_activation* activation) noexcept {
+[[gnu::always_inline]] inline int start_in_slot(Instance& self, Slot& slot, const KindFacts& facts,
+                                                const baton_operation& from, Handle* handle,
+                                                baton_activation& activation) noexcept {
   fill(slot, facts, from, handle);
-  slot.operation.set_completion(deliver, &self);
   slot.tag.store(from.tag, std::memory_order_relaxed);
   slot.operation.set_tag(static_cast<std::uint32_t>(from.tag));
-  const baton_activation name = self.slots.name_next(slot);
   // Both before the start: the completion may be faster than this function.
-  slot.activation.store(name, std::memory_order_seq_cst);
-  if (activation != nullptr) *activation = name;
-  if (const std::error_code error = start_filled(self, slot, from.notify)) {
-    slot.activation.store(0, std::memory_order_seq_cst);
-    slot.leave_pool();
-    if (activation != nullptr) *activation = 0;  // the name goes to another operation
-    return code_of(error);
-  }
-  return 0;
+  const baton_activation name = SlotTable::name_next(slot);
+  // release: a thread that reads the name sees the request.
+  slot.activation.store(name, std::memory_order_release);
+  activation = name;
+  const std::error_code error = facts.kind == OperationKind::user
+                                    ? self.proactor.post(slot.operation, level_of(from.notify))
+                                    : self.proactor.start(slot.operation);
+  return BATON_LIKELY(!error) ? 0 : refuse(slot, error, activation);
 }
 
 /// The handle of an operation that has none pinned.
@@ -95,38 +109,55 @@ int hold(Instance& self, HandleUse use, baton_handle name, Handle*& handle) noex
   return handle != nullptr ? 0 : BATON_HANDLE_CLOSED;
 }
 
-/// Starts one request in a slot. 0, or the error: then no completion comes.
-int start(Instance& self, const baton_operation& from, baton_activation* activation) noexcept {
-  const KindFacts* const facts = check(from);
-  if (facts == nullptr || from.size != sizeof(from)) return EINVAL;
-  // Their results are in fields that earlier headers did not have.
-  constexpr std::uint16_t later = BATON_POOLED | BATON_ADOPT;
-  if ((from.flags & later) != 0 && self.completion_size < sizeof(baton_completion)) return EINVAL;
+/// Starts one checked request in a slot. 0, or the error: then no completion comes. Inlined, so
+/// that a transfer meets no branch of another kind.
+[[gnu::always_inline]] inline int start_checked(Instance& self, const KindFacts& facts,
+                                                const baton_operation& from,
+                                                baton_activation& activation) noexcept {
   Slot* const slot = self.slots.take();
-  if (slot == nullptr) return EAGAIN;
-  const PinnedHandle pinned{self.handles, facts->handle == HandleUse::pinned ? from.handle : 0};
+  if (BATON_UNLIKELY(slot == nullptr)) return EAGAIN;
+  const PinnedHandle pinned{self.handles, facts.handle == HandleUse::pinned ? from.handle : 0};
   Handle* handle = pinned.get();
   int error = 0;
-  if (BATON_UNLIKELY(handle == nullptr)) error = hold(self, facts->handle, from.handle, handle);
+  if (BATON_UNLIKELY(handle == nullptr)) error = hold(self, facts.handle, from.handle, handle);
   if (BATON_LIKELY(error == 0)) {
-    error = start_in_slot(self, *slot, *facts, from, handle, activation);
-    BATON_ASSERT(error == 0 || facts->handle != HandleUse::closed);
+    error = start_in_slot(self, *slot, facts, from, handle, activation);
+    BATON_ASSERT(error == 0 || facts.handle != HandleUse::closed);
   }
   if (BATON_UNLIKELY(error != 0)) self.slots.give(*slot);
   return error;
 }
 
-/// The same with the struct of a later version. By start_all, so that start() has one call and is
-/// inlined there.
+/// The same, not checked yet, and of any kind.
+[[gnu::noinline]] int start_any(Instance& self, const baton_operation& from,
+                                baton_activation& activation) noexcept {
+  const KindFacts* const facts = check(from);
+  if (facts == nullptr || from.size != sizeof(from)) return EINVAL;
+  // Their results are in fields that earlier headers did not have.
+  constexpr std::uint16_t later = BATON_POOLED | BATON_ADOPT;
+  if ((from.flags & later) != 0 && self.completion_size < sizeof(baton_completion)) return EINVAL;
+  return start_checked(self, *facts, from, activation);
+}
+
+/// The same with the struct of a later version.
 [[gnu::noinline]] int start_later(Instance& self, const std::byte* from, std::size_t size,
-                                  baton_activation* activation) noexcept {
+                                  baton_activation& activation) noexcept {
   baton_operation operation;
   int error = copy_in(from, size, operation);
   if (error == 0 && operation.size != size) error = EINVAL;
   if (error != 0) return error;
   operation.size = sizeof(operation);
-  start_all(self, &operation, 1, activation, error);
-  return error;
+  return start_any(self, operation, activation);
+}
+
+[[gnu::always_inline]] inline int start(Instance& self, const std::byte* bytes, std::size_t size,
+                                        baton_activation& activation) noexcept {
+  if (BATON_UNLIKELY(size != sizeof(baton_operation))) {
+    return start_later(self, bytes, size, activation);
+  }
+  const auto& from = *reinterpret_cast<const baton_operation*>(bytes);
+  return BATON_LIKELY(is_transfer(from)) ? start_checked(self, transfer, from, activation)
+                                         : start_any(self, from, activation);
 }
 
 }  // namespace
@@ -135,17 +166,22 @@ int start(Instance& self, const baton_operation& from, baton_activation* activat
 int baton::capi::start_all(Instance& self, const baton_operation* operations, int count,
                            baton_activation* activations, int& why_not) noexcept {
   why_not = count < 0 || (operations == nullptr && count > 0) ? EINVAL : 0;
-  int taken = 0;
+  if (why_not != 0 || count == 0) return 0;
   // All elements of an array have the size that the first one names.
-  const std::size_t size = why_not == 0 && count > 0 ? operations->size : 0;
+  const std::size_t size = operations->size;
   const auto* bytes = reinterpret_cast<const std::byte*>(operations);
-  for (; why_not == 0 && taken < count; bytes += size) {
-    baton_activation* const activation = activations != nullptr ? activations + taken : nullptr;
-    why_not = BATON_LIKELY(size == sizeof(baton_operation))
-                  ? start(self, operations[taken], activation)
-                  : start_later(self, bytes, size, activation);
-    if (why_not == 0) ++taken;
-  }
+  baton_activation unwanted = 0;
+  baton_activation* activation = activations != nullptr ? activations : &unwanted;
+  const std::ptrdiff_t step = activations != nullptr ? 1 : 0;
+  int taken = 0;
+  int error = 0;
+  do {
+    error = start(self, bytes, size, *activation);
+    if (BATON_UNLIKELY(error != 0)) break;
+    bytes += size;
+    activation += step;
+  } while (++taken < count);
+  why_not = error;
   return taken;
 }
 
