@@ -24,16 +24,16 @@ namespace {
 enum class Memory : bool { leave_alone, may_change };
 
 /// Drives the proactor until there is a completion, nothing is left, or a wake came.
-int bring(Instance& self, baton_completion* out, int max, Deadline deadline,
-          Memory memory) noexcept {
+[[gnu::always_inline]] inline int bring(Instance& self, baton_completion* out, int max,
+                                        Deadline deadline, Memory memory) noexcept {
   if (out == nullptr || max <= 0) return -EINVAL;
   Collector collector{out, max, memory == Memory::may_change};
   Collector* const outer = std::exchange(baton::capi::collecting, &collector);
   int error = 0;
   try {
     // Completions of the library's own operations do not end the wait.
-    while (collector.count == 0 && !collector.woken) {
-      if (self.proactor.handle_events(deadline, static_cast<std::size_t>(max)) == 0) break;
+    while (self.proactor.handle_events(deadline, static_cast<std::size_t>(max)) > 0) {
+      if (BATON_LIKELY(collector.count > 0) || collector.woken) break;
     }
   } catch (...) {
     error = baton::capi::code_of_exception();
@@ -72,12 +72,10 @@ int baton_exchange(baton_proactor* proactor, baton_batch* batch, baton_completio
   Instance* const self = find(proactor);
   if (self == nullptr) return -EINVAL;
   const Inside inside;
-  baton_batch copy{};
-  const std::size_t size = batch != nullptr ? batch->size : 0;
-  if (const int error = baton::capi::copy_in(batch, size, copy)) return -error;
-  if (out == nullptr || max <= 0) return -EINVAL;
-  batch->taken =
-      baton::capi::start_all(*self, copy.operations, copy.count, copy.activations, batch->why_not);
+  if (batch == nullptr || out == nullptr || max <= 0) return -EINVAL;
+  if (const int error = baton::capi::check_in<baton_batch>(batch, batch->size)) return -error;
+  batch->taken = baton::capi::start_all(*self, batch->operations, batch->count, batch->activations,
+                                        batch->why_not);
   // Completions free slots. The caller has to see every other refusal.
   const bool may_wait = batch->why_not == 0 || batch->why_not == EAGAIN;
   return wait(*self, out, max, may_wait ? timeout_ns : 0);

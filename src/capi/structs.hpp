@@ -25,18 +25,25 @@ constexpr int check_size(std::size_t size, std::size_t known) noexcept {
   return size <= struct_size_max ? 0 : E2BIG;
 }
 
-/// Copies a caller's struct. It may be of a later version, and longer: then the rest must be zero.
+/// Checks a caller's struct. It may be of a later version, and longer: then the rest must be zero.
 /// 0, EINVAL or E2BIG.
 template <class Struct>
-int copy_in(const void* from, std::size_t size, Struct& to) noexcept {
+int check_in(const void* from, std::size_t size) noexcept {
   if (from == nullptr) return EINVAL;
   if (const int error = check_size(size, sizeof(Struct))) return error;
   const auto* bytes = static_cast<const unsigned char*>(from);
   for (std::size_t i = sizeof(Struct); i < size; ++i) {
     if (bytes[i] != 0) return E2BIG;
   }
-  std::memcpy(&to, from, sizeof(Struct));
   return 0;
+}
+
+/// Copies a caller's struct that passes that check.
+template <class Struct>
+int copy_in(const void* from, std::size_t size, Struct& to) noexcept {
+  const int error = check_in<Struct>(from, size);
+  if (error == 0) std::memcpy(&to, from, sizeof(Struct));
+  return error;
 }
 
 /// Writes a text as baton_explain does: cut to `size` with its final NUL. The whole length.
