@@ -72,15 +72,10 @@ int Proactor::Core::start_threads() {
 
 // -- driving --------------------------------------------------------------------------------------
 
-std::size_t Proactor::Core::turn(Deadline deadline, std::size_t handlers_max, bool return_after,
-                                 bool for_good) {
-  if (forked()) throw DrivingRefused(ledger_, errc::after_fork);
-  if (!per_thread_) return dispatcher_->turn(deadline, handlers_max, return_after);
-  return crew_.turn(deadline, handlers_max, return_after, for_good);
-}
+void Proactor::Core::refuse_to_drive() const { throw DrivingRefused(ledger_, errc::after_fork); }
 
 std::unique_ptr<AttachedMember> Proactor::Core::attach() {
-  if (forked()) throw DrivingRefused(ledger_, errc::after_fork);
+  if (forked()) refuse_to_drive();
   if (!per_thread_ || LaneLoop::here(ledger_) != nullptr) return nullptr;
   auto member = std::make_unique<AttachedMember>(crew_);
   return member->has_lane() ? std::move(member) : nullptr;

@@ -40,7 +40,11 @@ class Proactor::Core final : public HandlerRunner {
 
   // -- the calls of Proactor ----------------------------------------------------------------------
 
-  std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after, bool for_good);
+  std::size_t turn(Deadline deadline, std::size_t handlers_max, bool return_after, bool for_good) {
+    if (BATON_UNLIKELY(forked())) refuse_to_drive();
+    return per_thread_ ? crew_.turn(deadline, handlers_max, return_after, for_good)
+                       : dispatcher_->turn(deadline, handlers_max, return_after);
+  }
   /// Null: there would be nothing to change.
   [[nodiscard]] std::unique_ptr<AttachedMember> attach();
   void stop() noexcept;
@@ -151,6 +155,7 @@ class Proactor::Core final : public HandlerRunner {
   void ask_lanes(const PendingQuery& query, PendingReport& report);
   [[nodiscard]] std::uint32_t home_of(Home home) noexcept;
   [[nodiscard]] std::uint32_t pick_lane(bool least_loaded) noexcept;
+  [[noreturn]] void refuse_to_drive() const;
   void refuse_to_end_driven(const char* sentence) const noexcept;
   /// What a start returns. `taken`: no other thread has finished the proactor since the check.
   std::error_code taken_or_stopped(bool taken, Operation& operation) noexcept {

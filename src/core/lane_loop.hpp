@@ -257,7 +257,11 @@ class LaneLoop {
   static const Inside* inside_chain() noexcept {
     return static_cast<const Inside*>(os::thread_locals.lane_loops);
   }
-  static void take_out(const Inside& link) noexcept;
+  static void take_out(const Inside& link) noexcept {
+    if (BATON_UNLIKELY(inside_chain() != &link)) return take_out_of_chain(link);
+    set_inside_chain(link.outer);
+  }
+  static void take_out_of_chain(const Inside& link) noexcept;
   /// True if this thread is in a turn of this lane.
   [[nodiscard]] bool in_turn() const noexcept {
     const Inside* inside = inside_chain();

@@ -163,11 +163,7 @@ LaneLoop::Stay::~Stay() {
 }
 
 // Links that were added later stay.
-void LaneLoop::take_out(const Inside& link) noexcept {
-  if (BATON_LIKELY(inside_chain() == &link)) {
-    set_inside_chain(link.outer);
-    return;
-  }
+void LaneLoop::take_out_of_chain(const Inside& link) noexcept {
   const Inside* inner = inside_chain();
   while (inner->outer != &link) inner = inner->outer;
   inner->outer = link.outer;
