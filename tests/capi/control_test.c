@@ -151,6 +151,12 @@ static void structs_of_other_versions(void) {
   same[1].size = sizeof two[0];
   CHECK_EQUAL(baton_start(proactor, same, 2, NULL, &why), 1);
   CHECK_EQUAL(why, EINVAL);
+  same[1] = transfer(BATON_READ_STREAM, 0, 1, done, sizeof done);
+  CHECK_EQUAL(baton_start(proactor, same, 2, NULL, &why), 1);
+  CHECK_EQUAL(why, BATON_HANDLE_CLOSED);
+  same[1].size = sizeof two[0];
+  CHECK_EQUAL(baton_start(proactor, same, 2, NULL, &why), 1);
+  CHECK_EQUAL(why, EINVAL);
   baton_close(proactor);
 }
 

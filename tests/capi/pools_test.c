@@ -229,6 +229,35 @@ static void an_accept_after_one_that_adopts(void) {
   baton_close(proactor);
 }
 
+/* One slot, so that the read has that of the accept. */
+static void a_read_after_an_accept_with_an_address(void) {
+  baton_proactor* const proactor = open_proactor(configuration, 1);
+  const int client = socket(AF_INET, SOCK_STREAM, 0);
+  baton_handle listener = 0;
+  baton_endpoint where;
+  baton_endpoint peer;
+  baton_operation accept_one;
+  baton_completion done;
+  char text[8];
+  memset(&peer, 0, sizeof peer);
+  CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, &listener), 0);
+  CHECK_EQUAL(baton_local_endpoint(proactor, listener, &where), 0);
+  CHECK_EQUAL(connect(client, (const struct sockaddr*)(const void*)where.address, where.length), 0);
+  accept_one = operation(BATON_ACCEPT, listener, 1);
+  accept_one.flags = BATON_ADOPT;
+  accept_one.endpoint = &peer;
+  done = perform(proactor, accept_one);
+  CHECK_EQUAL(peer.length, where.length);
+  memset(&peer, 0, sizeof peer);
+  CHECK_EQUAL(write(client, "to read", 7), 7);
+  done = perform(proactor, transfer(BATON_READ_STREAM, done.handle, 2, text, sizeof text));
+  CHECK_EQUAL(done.result, 7);
+  CHECK_EQUAL(done.handle, 0);
+  CHECK_EQUAL(peer.length, 0);
+  close(client);
+  baton_close(proactor);
+}
+
 static void an_accept_brings_a_handle(baton_proactor* proactor) {
   baton_handle listener = 0;
   baton_handle client;
@@ -457,6 +486,7 @@ int main(int argc, char** argv) {
   programs_of_an_earlier_version();
   an_accept_brings_a_handle(proactor);
   an_accept_after_one_that_adopts();
+  a_read_after_an_accept_with_an_address();
   an_accept_waits_for_a_handle();
   an_accept_whose_connection_cannot_be_adopted();
   an_accepted_connection_lingers_as_its_listener();
