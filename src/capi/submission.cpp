@@ -11,7 +11,7 @@ namespace {
 static_assert(sizeof(baton_buffer) == sizeof(MutableBuffer));
 static_assert(sizeof(baton_operation) == 80);
 
-/// Of a transfer between a stream and one buffer, which needs nothing that only other requests have.
+/// Of a transfer between a stream and one buffer.
 constexpr KindFacts transfer{
     OperationKind::read_stream, HandleUse::pinned, true, false, Address::none, BATON_EXACTLY, 0, 0};
 
