@@ -255,7 +255,8 @@ public final class AsynchChannel implements AutoCloseable {
   }
 
   /**
-   * Writes at a position of a file.
+   * Writes at a position of a file. Linux appends to a file that is opened for appending, whatever
+   * the position.
    *
    * @param buffer to write
    * @param position in the file, 0 or more

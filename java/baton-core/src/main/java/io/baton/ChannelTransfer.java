@@ -30,7 +30,7 @@ final class ChannelTransfer extends Task implements Transfer {
 
   FileWork fileWork;
 
-  // Written by the lane, read by a worker that has not begun yet.
+  // Written by the lane, read by a worker that has not begun yet, or waits for its file.
   private volatile boolean skip;
 
   int moved;
@@ -98,6 +98,11 @@ final class ChannelTransfer extends Task implements Transfer {
     if (isOwed) {
       failed(why);
     }
+  }
+
+  /** A worker: it shall end early. */
+  boolean isSkipped() {
+    return skip;
   }
 
   /** A worker carries it out for a file and returns it to the lane. */

@@ -108,7 +108,8 @@ public final class OpRead extends Operation {
       if (until != Until.SOMETHING) {
         error =
             new EOFException(
-                "the peer ended the stream after "
+                (channel.core.file == null ? "the peer ended the stream" : "the file ended")
+                    + " after "
                     + bytes
                     + " bytes, before the "
                     + (until == Until.FULL ? "buffer was full" : "delimiter came"));

@@ -80,15 +80,32 @@ public class ChannelEndpoint implements Endpoint {
    *
    * @param buffer to read into
    * @return the number of bytes, or -1 at the end
-   * @throws IOException if the system refuses, or {@link #write} has reported that the connection
-   *     is lost
+   * @throws IOException if the system refuses, or a read or {@link #write} has reported before that
+   *     the connection is lost
    */
   public final int read(ByteBuffer buffer) throws IOException {
-    int moved = bytes.read(buffer);
+    int moved;
+    try {
+      moved = bytes.read(buffer);
+    } catch (ClosedChannelException e) {
+      // As in write().
+      throw e;
+    } catch (IOException e) {
+      // java.nio remembers a reset, and forgets a peer that has answered no more.
+      lose();
+      throw e;
+    }
     if (moved < 0) {
       checkLoss();
     }
     return moved;
+  }
+
+  /** A datagram channel is not lost by an error, and java.nio says -1 for an empty datagram. */
+  private void lose() {
+    synchronized (writing) {
+      isLost = kind == Kind.STREAM;
+    }
   }
 
   private void checkLoss() throws SocketException {
@@ -115,7 +132,7 @@ public class ChannelEndpoint implements Endpoint {
         throw e;
       } catch (IOException e) {
         if (!BrokenPipe.isMessageOf(e)) {
-          isLost = true;
+          lose();
         }
         throw e;
       }

@@ -211,7 +211,7 @@ final class NativeEndpoint implements Endpoint {
     InetSocketAddress address = local == null ? new InetSocketAddress(0) : checked(local);
     try (Arena arena = Arena.ofConfined()) {
       MemorySegment name = arena.allocate(SocketAddresses.SIZE_MAX, Long.BYTES);
-      int length = SocketAddresses.encode(address, family, name);
+      int length = SocketAddresses.encodeOwn(address, family, name);
       Errors.checkBind(calls, calls.bind(descriptor, name.address(), length));
     }
     if (kind == Kind.LISTENER) {

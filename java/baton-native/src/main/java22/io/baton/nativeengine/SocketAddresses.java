@@ -47,7 +47,7 @@ final class SocketAddresses {
     throw new UnsupportedAddressTypeException();
   }
 
-  /** Writes an address for a socket of this family, and answers its length. */
+  /** Writes the address of a peer for a socket of this family, and answers its length. */
   static int encode(InetSocketAddress address, int family, MemorySegment to) {
     to.set(ValueLayout.JAVA_SHORT, 0, (short) family);
     to.set(PORT, PORT_AT, (short) address.getPort());
@@ -64,20 +64,27 @@ final class SocketAddresses {
       MemorySegment.copy(bytes, 0, to, ValueLayout.JAVA_BYTE, BYTES_6_AT, bytes.length);
       to.set(ValueLayout.JAVA_INT, SCOPE_AT, host6.getScopeId());
     } else {
-      encodeMapped(bytes, host.isAnyLocalAddress(), to);
+      encodeMapped(bytes, to);
     }
     return SIZE_6;
   }
 
-  /** An IPv4 address for an IPv6 socket; "any" is any of both. */
-  private static void encodeMapped(byte[] bytes, boolean any, MemorySegment to) {
-    to.set(ValueLayout.JAVA_LONG, BYTES_6_AT, 0);
-    to.set(ValueLayout.JAVA_LONG, BYTES_6_AT + 8, 0);
-    if (!any) {
-      to.set(ValueLayout.JAVA_SHORT, BYTES_6_AT + MAPPED_PREFIX, (short) 0xffff);
-      MemorySegment.copy(
-          bytes, 0, to, ValueLayout.JAVA_BYTE, BYTES_6_AT + MAPPED_PREFIX + 2, bytes.length);
+  /** The same for a bind: "any" of IPv4 is any of both. As a peer it is 127.0.0.1 alone. */
+  static int encodeOwn(InetSocketAddress address, int family, MemorySegment to) {
+    int length = encode(address, family, to);
+    if (family == FAMILY_6 && address.getAddress().isAnyLocalAddress()) {
+      to.set(ValueLayout.JAVA_LONG, BYTES_6_AT + 8, 0);
     }
+    return length;
+  }
+
+  /** An IPv4 address for an IPv6 socket. */
+  private static void encodeMapped(byte[] bytes, MemorySegment to) {
+    to.set(ValueLayout.JAVA_LONG, BYTES_6_AT, 0);
+    to.set(ValueLayout.JAVA_SHORT, BYTES_6_AT + 8, (short) 0);
+    to.set(ValueLayout.JAVA_SHORT, BYTES_6_AT + MAPPED_PREFIX, (short) 0xffff);
+    MemorySegment.copy(
+        bytes, 0, to, ValueLayout.JAVA_BYTE, BYTES_6_AT + MAPPED_PREFIX + 2, bytes.length);
   }
 
   /** The address that the system has written, or null for no internet address. */

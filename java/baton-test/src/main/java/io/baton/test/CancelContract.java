@@ -85,6 +85,37 @@ public abstract class CancelContract extends EngineContract {
   }
 
   @Test
+  void rule5ACancelOfAnotherNumberEndsNothing() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      List<Long> pending = new ArrayList<>();
+      for (int i = 0; i < 20; i++) {
+        pending.add(channel.startTimer(Patience.PATIENCE));
+      }
+      long last = pending.get(pending.size() - 1);
+      onLane(
+          channel,
+          () -> {
+            // Numbers of the same low bits come to the same places now and then.
+            for (long number = last + 1; number < last + (1 << 20); number++) {
+              assertFalse(channel.cancel(number), "a number that was not given out");
+            }
+            for (long i = 1; i < 10_000; i++) {
+              assertFalse(channel.cancel(last + (i << 32)), "a number that was not given out");
+            }
+            assertEquals(0, recorder.waiting());
+          });
+      for (long number : pending) {
+        channel.cancel(number);
+        assertEquals(
+            number,
+            recorder.nextFailed(What.TIMEOUT, OperationCancelledException.class).activation());
+      }
+    }
+  }
+
+  @Test
   void rule5AQueuedOperationCanBeCancelled() throws Exception {
     Recorder recorder = new Recorder();
     try (Connection connection = connected(recorder)) {

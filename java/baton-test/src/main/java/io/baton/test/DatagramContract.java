@@ -114,6 +114,32 @@ public abstract class DatagramContract extends EngineContract {
   }
 
   @Test
+  void anEmptyDatagramIsOneBehindAnUnreachablePort() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = demultiplexor.datagram(loopback(), recorder);
+    int port;
+    try (DatagramSocket peer = peer()) {
+      channel.connectDatagram(peer.getLocalSocketAddress());
+      port = peer.getLocalPort();
+    }
+    Throwable refused = null;
+    while (refused == null) {
+      channel.write(buffer("nobody is there"));
+      refused = recorder.next(What.WRITE).error();
+    }
+    assertInstanceOf(PortUnreachableException.class, refused);
+    channel.write(buffer("nobody is there"));
+    recorder.nextGood(What.WRITE);
+    channel.read(ByteBuffer.allocate(10));
+    recorder.nextFailed(What.READ, PortUnreachableException.class);
+    try (DatagramSocket peer = new DatagramSocket(port, loopback().getAddress())) {
+      peer.send(new DatagramPacket(new byte[0], 0, address(channel)));
+      channel.read(ByteBuffer.allocate(10));
+      assertEquals(0, recorder.nextGood(What.READ).bytes());
+    }
+  }
+
+  @Test
   void aDatagramThatIsTooLongIsAnError() throws Exception {
     Recorder recorder = new Recorder();
     AsynchChannel channel = demultiplexor.datagram(loopback(), recorder);

@@ -14,18 +14,22 @@ import io.baton.Demultiplexor;
 import io.baton.DemultiplexorBuilder;
 import io.baton.OpAccept;
 import io.baton.OpClose;
+import io.baton.OpConnect;
 import io.baton.OpRead;
 import io.baton.OperationCancelledException;
 import io.baton.StoppedException;
 import io.baton.test.Completion.What;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
+import java.net.InetAddress;
+import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
@@ -680,6 +684,48 @@ public abstract class HandlerContract extends EngineContract {
     } catch (IOException e) {
       // It was closed meanwhile.
       return false;
+    }
+  }
+
+  @Test
+  void rule6TheDescriptorIsFreeWhenTheCloseIsTold() throws Exception {
+    int number = 20;
+    List<Long> left = Collections.synchronizedList(new ArrayList<>());
+    CountDownLatch connects = new CountDownLatch(number);
+    CountDownLatch ends = new CountDownLatch(number);
+    AsynchHandler handler =
+        new AsynchHandler() {
+          @Override
+          public void onReadCompleted(OpRead opRead) {}
+
+          @Override
+          public void onConnectCompleted(OpConnect opConnect) {
+            connects.countDown();
+            // The engine watches it from now on.
+            opConnect.getAsynchChannel().read(ByteBuffer.allocate(1));
+          }
+
+          @Override
+          public void onClosed(OpClose opClose) throws Exception {
+            left.add(sockets());
+            ends.countDown();
+          }
+        };
+    try (ServerSocket server = new ServerSocket(0, number, InetAddress.getLoopbackAddress());
+        Demultiplexor own = builder().threads(1).open()) {
+      List<AsynchChannel> channels = new ArrayList<>();
+      for (int i = 0; i < number; i++) {
+        channels.add(own.connect(server.getLocalSocketAddress(), handler));
+      }
+      Patience.await(connects, "the connects");
+      // Behind the handlers of all connects.
+      onLane(channels.get(0), () -> {});
+      long before = sockets();
+      channels.forEach(AsynchChannel::close);
+      Patience.await(ends, "the ends of all channels");
+      for (int i = 0; i < number; i++) {
+        assertTrue(left.get(i) < before - i, () -> before + " sockets, then " + left);
+      }
     }
   }
 

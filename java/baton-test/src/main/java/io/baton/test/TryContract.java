@@ -82,6 +82,22 @@ public abstract class TryContract extends EngineContract {
   }
 
   @Test
+  void aTryWriteDoesNotOvertakeAWriteThatTheLaneHasNotSeen() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      CountDownLatch goOn = new CountDownLatch(1);
+      channel.post(() -> Patience.await(goOn, "the test"));
+      channel.write(buffer("first"));
+      // The socket has room for it.
+      int moved = channel.tryWrite(buffer("late"));
+      goOn.countDown();
+      assertEquals(0, moved, "a write is pending");
+      recorder.nextGood(What.WRITE);
+    }
+  }
+
+  @Test
   void nothingOvertakesWhatIsPending() throws Exception {
     Recorder recorder = new Recorder();
     try (Connection connection = connected(recorder)) {

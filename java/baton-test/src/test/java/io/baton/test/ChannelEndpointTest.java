@@ -47,6 +47,19 @@ class ChannelEndpointTest {
     }
   }
 
+  /** As keep-alive finds it. The system tells a read of it once, and java.nio does not remember. */
+  @Test
+  void aPeerThatAnswersNoMoreIsNoEnd() throws Exception {
+    ChannelEndpoint endpoint = new ChannelEndpoint(new SilentPeer());
+    ByteBuffer buffer = ByteBuffer.allocate(1);
+    IOException first = assertThrows(IOException.class, () -> endpoint.read(buffer));
+    assertEquals(SilentPeer.REASON, first.getMessage());
+    for (int i = 0; i < 2; i++) {
+      assertThrows(SocketException.class, () -> endpoint.read(buffer), "what came looks complete");
+    }
+    endpoint.close();
+  }
+
   /** The system tells a write of the loss, and another thread's read finds the end meanwhile. */
   @Test
   void anEndWaitsForTheWriteThatMayKnowOfALoss() throws Exception {

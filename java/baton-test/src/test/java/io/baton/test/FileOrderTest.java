@@ -7,11 +7,6 @@ import io.baton.AsynchFutures;
 import io.baton.Demultiplexor;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.nio.MappedByteBuffer;
-import java.nio.channels.FileChannel;
-import java.nio.channels.FileLock;
-import java.nio.channels.ReadableByteChannel;
-import java.nio.channels.WritableByteChannel;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -20,7 +15,7 @@ import org.junit.jupiter.api.Test;
 /** The order of a file's operations, on a file whose writes last as long as the test likes. */
 class FileOrderTest {
 
-  private static final class SlowFile extends FileChannel {
+  private static final class SlowFile extends FakeFile {
     final CountDownLatch writing = new CountDownLatch(1);
     final CountDownLatch goOn = new CountDownLatch(1);
     final AtomicInteger syncs = new AtomicInteger();
@@ -43,78 +38,6 @@ class FileOrderTest {
     @Override
     public void force(boolean metadata) {
       syncs.incrementAndGet();
-    }
-
-    @Override
-    protected void implCloseChannel() {}
-
-    private static UnsupportedOperationException unused() {
-      return new UnsupportedOperationException("no test needs it");
-    }
-
-    @Override
-    public int read(ByteBuffer to) {
-      throw unused();
-    }
-
-    @Override
-    public long read(ByteBuffer[] to, int offset, int length) {
-      throw unused();
-    }
-
-    @Override
-    public int write(ByteBuffer from) {
-      throw unused();
-    }
-
-    @Override
-    public long write(ByteBuffer[] from, int offset, int length) {
-      throw unused();
-    }
-
-    @Override
-    public long position() {
-      throw unused();
-    }
-
-    @Override
-    public FileChannel position(long position) {
-      throw unused();
-    }
-
-    @Override
-    public long size() {
-      throw unused();
-    }
-
-    @Override
-    public FileChannel truncate(long size) {
-      throw unused();
-    }
-
-    @Override
-    public long transferTo(long position, long count, WritableByteChannel to) {
-      throw unused();
-    }
-
-    @Override
-    public long transferFrom(ReadableByteChannel from, long position, long count) {
-      throw unused();
-    }
-
-    @Override
-    public MappedByteBuffer map(MapMode mode, long position, long size) {
-      throw unused();
-    }
-
-    @Override
-    public FileLock lock(long position, long size, boolean shared) {
-      throw unused();
-    }
-
-    @Override
-    public FileLock tryLock(long position, long size, boolean shared) {
-      throw unused();
     }
   }
 
