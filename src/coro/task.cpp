@@ -18,6 +18,9 @@ TaskRefused::TaskRefused(std::error_code reason)
     : std::system_error(
           reason, "a task ignored the results of its operations, each of which was refused") {}
 
+// Not inline: its temporaries would make gcc guard the stack at each resumption of a task.
+void TaskPromiseBase::unhandled_exception() noexcept { exception_ = std::current_exception(); }
+
 void TaskPromiseBase::count_refusal(std::error_code reason) {
   // Canceled: by a token, before the start.
   if (reason != errc::stopped && reason != errc::after_fork &&

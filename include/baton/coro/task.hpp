@@ -102,7 +102,7 @@ class TaskPromiseBase {
 
   [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
   [[nodiscard]] FinalAwaiter final_suspend() const noexcept { return {}; }
-  void unhandled_exception() noexcept { exception_ = std::current_exception(); }
+  BATON_EXPORT void unhandled_exception() noexcept;
 
   /// The library's awaitables are awaited as they are; all others through ForeignAwaiter.
   template <KeepsTaskContext Awaitable>
