@@ -117,13 +117,13 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request,
 
  public:
   Awaitable(Proactor* proactor, const Request& request, Finish finish) noexcept
-      : Base(proactor, operation_),
+      : Base(proactor),
         operation_(request.kind, request.handle, request.flags,
                    ConstBuffer{request.data, request.size}, request.extra),
         finish_(std::move(finish)) {}
   /// REQUIRES: `other` is not awaited yet.
   Awaitable(Awaitable&& other) noexcept
-      : Base(std::move(other), operation_),
+      : Base(std::move(other)),
         operation_(other.operation_.kind(), other.operation_.handle(), other.operation_.flags(),
                    ConstBuffer{other.operation_.buffer().data, other.operation_.buffer().size},
                    other.operation_.offset()),
@@ -133,16 +133,16 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request,
 
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiter) {
-    if (!this->may_begin()) return false;
+    if (!this->may_begin(operation_)) return false;
     if (operation_.handle() == nullptr) {
-      this->fail(make_error_code(errc::handle_closed));
+      this->fail(operation_, make_error_code(errc::handle_closed));
       return false;
     }
     this->count_start(waiter);
     // When it is suspended, *this may be gone.
-    const auto outcome = this->begin(waiter, context_of(waiter));
+    const auto outcome = this->begin(operation_, waiter, context_of(waiter));
     if (outcome == Base::Begin::failed) [[unlikely]]
-      this->count_refusal(waiter);
+      this->count_refusal(operation_, waiter);
     return outcome == Base::Begin::suspended;
   }
   decltype(auto) await_resume() {
@@ -150,6 +150,8 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request,
     if (this->was_refused()) return Outcome{unexpected{make_error_code(errc::operation_in_use)}};
     return finish_(operation_);
   }
+  /// For the modifiers.
+  [[nodiscard]] Operation& operation() noexcept { return operation_; }
 
  private:
   Operation operation_;

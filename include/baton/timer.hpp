@@ -138,10 +138,10 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
     : public detail::AwaiterModifiers<Timer::Wait> {
  public:
   Wait(Timer& timer, Deadline when) noexcept
-      : AwaiterModifiers(&timer.proactor_, timer.operation_), timer_(timer), when_(when) {}
+      : AwaiterModifiers(&timer.proactor_), timer_(timer), when_(when) {}
   /// REQUIRES: `other` is not awaited yet.
   Wait(Wait&& other) noexcept
-      : AwaiterModifiers(std::move(other), other.timer_.operation_),
+      : AwaiterModifiers(std::move(other)),
         timer_(other.timer_),
         when_(other.when_),
         limit_(other.limit_) {}
@@ -158,10 +158,10 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
     operation().set_deadline(std::min(when_, limit_));
     count_start(waiter);
     // When it is suspended, *this may be gone.
-    const Begin outcome = begin(waiter, detail::context_of(waiter));
+    const Begin outcome = begin_generally(operation(), waiter, detail::context_of(waiter));
     if (outcome == Begin::failed) {
       awaited_ = false;
-      count_refusal(waiter);
+      count_refusal(operation(), waiter);
     }
     return outcome == Begin::suspended;
   }
@@ -177,6 +177,7 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
   using AwaiterModifiers::limit;
   /// For .timeout() and .deadline().
   void limit(Deadline when) noexcept { limit_ = when; }
+  [[nodiscard]] Operation& operation() noexcept { return timer_.operation_; }
 
  private:
   Timer& timer_;

@@ -16,11 +16,15 @@ std::error_code launch(Proactor& proactor, Operation& operation) noexcept {
 
 }  // namespace
 
-OperationAwaiter::Node::Node(OperationAwaiter& owner) noexcept
+OperationAwaiter::Meeting::Meeting(OperationAwaiter& owner, Operation& awaited,
+                                   std::coroutine_handle<> waiting, CancellationState* own) noexcept
     : CancellationNode([](CancellationNode& node) noexcept {
-        static_cast<Node&>(node).awaiter.request_cancel();
+        static_cast<Meeting&>(node).awaiter.request_cancel();
       }),
-      awaiter(owner) {}
+      awaiter(owner),
+      operation(awaited),
+      waiter(waiting),
+      context(own) {}
 
 TokenHook::Node::Node() noexcept
     : CancellationNode([](CancellationNode& node) noexcept {
@@ -37,79 +41,79 @@ void TokenHook::disarm() noexcept {
   if (token_.state() != nullptr) token_.state()->remove(node_);
 }
 
-OperationAwaiter::Begin OperationAwaiter::begin_generally(std::coroutine_handle<> waiter,
+OperationAwaiter::Begin OperationAwaiter::begin_generally(Operation& operation,
+                                                          std::coroutine_handle<> waiter,
                                                           const TaskContext* context) noexcept {
   BATON_ASSERT(proactor_ != nullptr);
-  waiter_ = waiter;
-  operation_->set_strand(context != nullptr ? context->strand : nullptr);
+  operation.set_strand(context != nullptr ? context->strand : nullptr);
+  CancellationState* const own = context != nullptr ? context->cancellation : nullptr;
   // A close is never cancelled: a cancelled coroutine still closes its objects.
-  if (operation_->kind() != OperationKind::close) {
-    context_ = context != nullptr ? context->cancellation : nullptr;
-    if (context_ != nullptr || hook_ != nullptr) return begin_cancellable();
+  if ((own != nullptr || hook_ != nullptr) && operation.kind() != OperationKind::close) {
+    return begin_cancellable(*::new (static_cast<void*>(&place_.meeting))
+                                 Meeting(*this, operation, waiter, own));
   }
-  operation_->set_completion(resume, waiter.address());
-  if (const std::error_code error = launch(*proactor_, *operation_)) {
-    fail(error);
+  operation.set_completion(resume, waiter.address());
+  if (const std::error_code error = launch(*proactor_, operation)) {
+    fail(operation, error);
     return Begin::failed;
   }
   return Begin::suspended;
 }
 
-OperationAwaiter::Begin OperationAwaiter::begin_cancellable() noexcept {
-  phase_.store(0, std::memory_order_relaxed);
+OperationAwaiter::Begin OperationAwaiter::begin_cancellable(Meeting& meeting) noexcept {
   if (hook_ != nullptr) hook_->arm(*this);
-  if (context_ != nullptr) {
-    Node* const node = ::new (static_cast<void*>(&node_.node)) Node(*this);
-    if (!context_->add(*node)) request_cancel();
-  }
+  if (meeting.context != nullptr && !meeting.context->add(meeting)) request_cancel();
 
   std::error_code error = std::make_error_code(std::errc::operation_canceled);
-  if ((phase_.load(std::memory_order_relaxed) & asked) == 0) {
-    operation_->set_completion(
+  if ((meeting.phase.load(std::memory_order_relaxed) & asked) == 0) {
+    meeting.operation.set_completion(
         [](Operation& operation) {
-          auto& self = *static_cast<OperationAwaiter*>(operation.context());
+          auto& found = *static_cast<Meeting*>(operation.context());
           // release: the starter sees the result; acquire: this thread sees the starter's writes.
-          if ((self.phase_.fetch_or(complete, std::memory_order_acq_rel) & begun) == 0) return;
-          self.disarm();
-          self.waiter_.resume();
+          if ((found.phase.fetch_or(complete, std::memory_order_acq_rel) & begun) == 0) return;
+          found.awaiter.disarm(found);
+          found.waiter.resume();
         },
-        this);
-    error = launch(*proactor_, *operation_);
+        &meeting);
+    error = launch(*proactor_, meeting.operation);
   }
   if (error) {
-    disarm();
-    fail(error);
+    disarm(meeting);
+    fail(meeting.operation, error);
     return Begin::failed;
   }
 
   // The operation is started, and this awaiter still exists: see the comment of the class.
   std::uint8_t found = 0;
-  if (phase_.compare_exchange_strong(found, begun, std::memory_order_acq_rel)) {
+  if (meeting.phase.compare_exchange_strong(found, begun, std::memory_order_acq_rel)) {
     return Begin::suspended;
   }
-  if ((found & asked) != 0) proactor_->cancel(*operation_);
-  if ((phase_.fetch_or(begun, std::memory_order_acq_rel) & complete) == 0) return Begin::suspended;
-  disarm();
+  if ((found & asked) != 0) proactor_->cancel(meeting.operation);
+  if ((meeting.phase.fetch_or(begun, std::memory_order_acq_rel) & complete) == 0) {
+    return Begin::suspended;
+  }
+  disarm(meeting);
   return Begin::finished;
 }
 
-void OperationAwaiter::disarm() noexcept {
-  if (context_ != nullptr) context_->remove(node_.node);
+void OperationAwaiter::disarm(Meeting& meeting) noexcept {
+  if (meeting.context != nullptr) meeting.context->remove(meeting);
   if (hook_ != nullptr) hook_->disarm();
 }
 
 void OperationAwaiter::request_cancel() noexcept {
+  Meeting& meeting = place_.meeting;
   // acquire: this thread sees the operation as the starter left it.
-  if ((phase_.fetch_or(asked, std::memory_order_acq_rel) & begun) != 0) {
-    proactor_->cancel(*operation_);
+  if ((meeting.phase.fetch_or(asked, std::memory_order_acq_rel) & begun) != 0) {
+    proactor_->cancel(meeting.operation);
   }
 }
 
-void OperationAwaiter::fail(std::error_code error) noexcept {
+void OperationAwaiter::fail(Operation& operation, std::error_code error) noexcept {
   if (error.category() == error_category()) {
-    operation_->finish(static_cast<errc>(error.value()));
+    operation.finish(static_cast<errc>(error.value()));
   } else {
-    operation_->finish(error.value());
+    operation.finish(error.value());
   }
 }
 

@@ -56,15 +56,15 @@ class CancellationHook {
 /// The part of an awaitable that does not depend on the request.
 ///
 /// Without cancellation an await is a start and a resumption. With cancellation three threads may
-/// meet: those that start, complete and cancel. `phase_` decides between them. Until the starter
-/// has set `begun`, a canceller and a completion only set their flags, and the starter acts for
-/// both. Afterwards the canceller cancels, and the completion disarms (then no canceller is inside)
-/// and resumes. So no thread touches an awaiter that is gone, and no lock is held during a start.
+/// meet: those that start, complete and cancel. `Meeting::phase` decides between them. Until the
+/// starter has set `begun`, a canceller and a completion only set their flags, and the starter acts
+/// for both. Afterwards the canceller cancels, and the completion disarms (then no canceller is
+/// inside) and resumes. So no thread touches an awaiter that is gone, and no lock is held during a
+/// start.
 class BATON_EXPORT OperationAwaiter {
  public:
   using keeps_task_context = void;
-  OperationAwaiter(Proactor* proactor, Operation& operation) noexcept
-      : proactor_(proactor), operation_(&operation) {}
+  explicit OperationAwaiter(Proactor* proactor) noexcept : proactor_(proactor) {}
   OperationAwaiter(const OperationAwaiter&) = delete;
   OperationAwaiter& operator=(const OperationAwaiter&) = delete;
 
@@ -72,20 +72,15 @@ class BATON_EXPORT OperationAwaiter {
 
   // For cancellation: any thread, between arm and disarm.
   void request_cancel() noexcept;
-  /// Before the await; an await in progress keeps its own.
-  void set_hook(CancellationHook& hook) noexcept {
-    if (!operation_->is_pending()) hook_ = &hook;
-  }
 
  protected:
   /// Takes the place of one that is not awaited yet.
-  OperationAwaiter(OperationAwaiter&& other, Operation& operation) noexcept
-      : OperationAwaiter(other.proactor_, operation) {}
+  OperationAwaiter(OperationAwaiter&& other) noexcept : OperationAwaiter(other.proactor_) {}
   ~OperationAwaiter() = default;
 
   /// False: it is or was awaited already, and this await is refused.
-  [[nodiscard]] bool may_begin() noexcept {
-    if (operation_->state() == OperationState::initialized) [[likely]]
+  [[nodiscard]] bool may_begin(const Operation& operation) noexcept {
+    if (operation.state() == OperationState::initialized) [[likely]]
       return true;
     refused_ = true;
     return false;
@@ -103,23 +98,25 @@ class BATON_EXPORT OperationAwaiter {
     finished,   ///< started and complete
     failed      ///< not started; the error is in the operation
   };
-  /// Starts the prepared operation (posts one of kind user).
-  Begin begin(std::coroutine_handle<> waiter, const TaskContext* context) noexcept {
-    const bool cancellable =
-        hook_ != nullptr || (context != nullptr && context->cancellation != nullptr);
-    // A close, a timer, or posted work.
-    const bool special = operation_->kind() >= OperationKind::close;
-    if (cancellable || special) return begin_generally(waiter, context);
-    operation_->set_strand(context != nullptr ? context->strand : nullptr);
-    operation_->set_completion(resume, waiter.address());
-    if (const std::error_code error = proactor_->start(*operation_)) {
-      fail(error);
+  /// Starts the prepared request.
+  Begin begin(Operation& operation, std::coroutine_handle<> waiter,
+              const TaskContext* context) noexcept {
+    if (hook_ != nullptr || (context != nullptr && context->cancellation != nullptr)) {
+      return begin_generally(operation, waiter, context);
+    }
+    operation.set_strand(context != nullptr ? context->strand : nullptr);
+    operation.set_completion(resume, waiter.address());
+    if (const std::error_code error = proactor_->start(operation)) {
+      fail(operation, error);
       return Begin::failed;
     }
     return Begin::suspended;
   }
+  /// The same for any operation; posts one of kind user.
+  Begin begin_generally(Operation& operation, std::coroutine_handle<> waiter,
+                        const TaskContext* context) noexcept;
   /// Records why nothing was started. REQUIRES: the operation is not pending.
-  void fail(std::error_code error) noexcept;
+  static void fail(Operation& operation, std::error_code error) noexcept;
   /// Before begin(): see TaskRefused.
   template <class Promise>
   static void count_start(std::coroutine_handle<Promise> waiter) noexcept {
@@ -127,43 +124,43 @@ class BATON_EXPORT OperationAwaiter {
   }
   /// After a start that has failed: see TaskRefused.
   template <class Promise>
-  void count_refusal(std::coroutine_handle<Promise> waiter) const {
+  static void count_refusal(const Operation& operation, std::coroutine_handle<Promise> waiter) {
     if constexpr (std::derived_from<Promise, TaskPromiseBase>) {
-      waiter.promise().count_refusal(operation_->error());
+      waiter.promise().count_refusal(operation.error());
     }
   }
 
   [[nodiscard]] Proactor* proactor() const noexcept { return proactor_; }
-  [[nodiscard]] Operation& operation() noexcept { return *operation_; }
+  void set_hook(CancellationHook& hook) noexcept { hook_ = &hook; }
 
  private:
   enum Phase : std::uint8_t { begun = 1U << 0, asked = 1U << 1, complete = 1U << 2 };
-  struct Node final : CancellationNode {
-    explicit Node(OperationAwaiter& owner) noexcept;
+  struct Meeting final : CancellationNode {
+    Meeting(OperationAwaiter& owner, Operation& awaited, std::coroutine_handle<> waiting,
+            CancellationState* own) noexcept;
+    std::atomic<std::uint8_t> phase{0};
     OperationAwaiter& awaiter;
+    Operation& operation;
+    std::coroutine_handle<> waiter;
+    CancellationState* context;  // the coroutine's own; null: it has none
   };
-  // Made only when there is a token to link it to, which is rare.
-  union PlaceOfNode {
-    PlaceOfNode() noexcept {}
-    Node node;
+  // Made only for an await with cancellation, which is rare.
+  union PlaceOfMeeting {
+    PlaceOfMeeting() noexcept {}
+    Meeting meeting;
   };
-  static_assert(std::is_trivially_destructible_v<Node>);
+  static_assert(std::is_trivially_destructible_v<Meeting>);
 
   static void resume(Operation& operation) {
     std::coroutine_handle<>::from_address(operation.context()).resume();
   }
-  Begin begin_generally(std::coroutine_handle<> waiter, const TaskContext* context) noexcept;
-  Begin begin_cancellable() noexcept;
-  void disarm() noexcept;
+  Begin begin_cancellable(Meeting& meeting) noexcept;
+  void disarm(Meeting& meeting) noexcept;
 
   Proactor* proactor_;
-  Operation* operation_;
-  std::coroutine_handle<> waiter_;
-  CancellationState* context_ = nullptr;  // the coroutine's own
-  CancellationHook* hook_ = nullptr;      // cancel_with()
-  PlaceOfNode node_;
-  std::atomic<std::uint8_t> phase_{0};
+  CancellationHook* hook_ = nullptr;  // cancel_with()
   bool refused_ = false;
+  PlaceOfMeeting place_;
 };
 
 class BATON_EXPORT TokenHook final : public CancellationHook {
@@ -260,9 +257,13 @@ class AwaiterModifiers : public OperationAwaiter {
 #endif
 
   // For the modifiers.
-  void limit(Deadline when) noexcept { operation().set_deadline(when); }
+  void limit(Deadline when) noexcept { self().operation().set_deadline(when); }
   void limit(AnyDuration span) noexcept {
     if (proactor() != nullptr) self().limit(Deadline::after(span, proactor()->now()));
+  }
+  /// Before the await; an await in progress keeps its own.
+  void set_hook(CancellationHook& hook) noexcept {
+    if (!self().operation().is_pending()) OperationAwaiter::set_hook(hook);
   }
 
  private:
@@ -295,10 +296,10 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable final
 
  public:
   Awaitable(Proactor* proactor, Request request, Finish finish) noexcept
-      : Base(proactor, operation_), request_(std::move(request)), finish_(std::move(finish)) {}
+      : Base(proactor), request_(std::move(request)), finish_(std::move(finish)) {}
   /// REQUIRES: `other` is not awaited yet.
   Awaitable(Awaitable&& other) noexcept
-      : Base(std::move(other), operation_),
+      : Base(std::move(other)),
         request_(std::move(other.request_)),
         finish_(std::move(other.finish_)) {
     operation_.set_deadline(other.operation_.deadline());
@@ -306,18 +307,18 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable final
 
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiter) {
-    if (!this->may_begin()) return false;
+    if (!this->may_begin(operation_)) return false;
     if (const std::error_code error = request_.fill(operation_)) {
-      this->fail(error);
+      this->fail(operation_, error);
       return false;
     }
     this->count_start(waiter);
-    switch (this->begin(waiter, context_of(waiter))) {
+    switch (this->begin_generally(operation_, waiter, context_of(waiter))) {
       case Base::Begin::suspended:
         return true;  // and *this may be gone
       case Base::Begin::failed:
         request_.undo(operation_);
-        this->count_refusal(waiter);
+        this->count_refusal(operation_, waiter);
         return false;
       case Base::Begin::finished:
         break;
@@ -329,6 +330,8 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable final
     if (this->was_refused()) return Outcome{unexpected{make_error_code(errc::operation_in_use)}};
     return finish_(operation_);
   }
+  /// For the modifiers.
+  [[nodiscard]] Operation& operation() noexcept { return operation_; }
 
  private:
   Operation operation_;
