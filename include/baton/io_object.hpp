@@ -131,19 +131,19 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request,
     operation_.set_deadline(other.operation_.deadline());
   }
 
+  /// Inline: the coroutine has just made the awaitable, so the compiler knows most of what is
+  /// checked here. The rest is out of line, or its registers would be saved at each resumption.
   template <class Promise>
-  bool await_suspend(std::coroutine_handle<Promise> waiter) {
-    if (!this->may_begin(operation_)) return false;
-    if (operation_.handle() == nullptr) {
-      this->fail(operation_, make_error_code(errc::handle_closed));
-      return false;
+  [[gnu::always_inline]] bool await_suspend(std::coroutine_handle<Promise> waiter) {
+    if (!this->may_begin()) return false;
+    const TaskContext* const context = context_of(waiter);
+    if (this->cancellable(context) || operation_.handle() == nullptr) [[unlikely]] {
+      return await_generally(waiter);
     }
     this->count_start(waiter);
-    // When it is suspended, *this may be gone.
-    const auto outcome = this->begin(operation_, waiter, context_of(waiter));
-    if (outcome == Base::Begin::failed) [[unlikely]]
-      this->count_refusal(operation_, waiter);
-    return outcome == Base::Begin::suspended;
+    const std::error_code error = this->start(operation_, waiter, context);
+    // Without an error *this may be gone.
+    return !error || not_started(error, waiter);
   }
   decltype(auto) await_resume() {
     using Outcome = decltype(finish_(operation_));
@@ -154,6 +154,25 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable<Request,
   [[nodiscard]] Operation& operation() noexcept { return operation_; }
 
  private:
+  template <class Promise>
+  [[gnu::noinline]] bool await_generally(std::coroutine_handle<Promise> waiter) {
+    if (operation_.handle() == nullptr) {
+      this->fail(operation_, make_error_code(errc::handle_closed));
+      return false;
+    }
+    this->count_start(waiter);
+    const auto outcome = this->begin_generally(operation_, waiter, context_of(waiter));
+    if (outcome == Base::Begin::failed) this->count_refusal(operation_, waiter);
+    return outcome == Base::Begin::suspended;
+  }
+  template <class Promise>
+  [[gnu::cold, gnu::noinline]] bool not_started(std::error_code error,
+                                                std::coroutine_handle<Promise> waiter) {
+    this->fail(operation_, error);
+    this->count_refusal(operation_, waiter);
+    return false;
+  }
+
   Operation operation_;
   [[no_unique_address]] Finish finish_;
 };

@@ -392,7 +392,7 @@ class BATON_EXPORT Operation {
   static constexpr std::uint8_t pending_bit = 1;
 
   /// Ends the program, unless this is a forked child in which nothing can be pending any more.
-  void destroyed_while_pending() const noexcept;
+  [[gnu::cold]] void destroyed_while_pending() const noexcept;
 
   /// In a forked child: the parent has it, and its handler will never run here.
   void abandon() noexcept {

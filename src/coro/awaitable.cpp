@@ -115,6 +115,7 @@ void OperationAwaiter::fail(Operation& operation, std::error_code error) noexcep
   } else {
     operation.finish(error.value());
   }
+  await_ = Await::none;
 }
 
 }  // namespace baton::detail

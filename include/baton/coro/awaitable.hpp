@@ -79,17 +79,16 @@ class BATON_EXPORT OperationAwaiter {
   ~OperationAwaiter() = default;
 
   /// False: it is or was awaited already, and this await is refused.
-  [[nodiscard]] bool may_begin(const Operation& operation) noexcept {
-    if (operation.state() == OperationState::initialized) [[likely]]
-      return true;
-    refused_ = true;
-    return false;
+  [[nodiscard]] bool may_begin() noexcept {
+    const bool first = await_ == Await::none;
+    await_ = first ? Await::begun : Await::refused;
+    return first;
   }
   /// Called as an await ends: true once for each one that was refused.
   [[nodiscard]] bool was_refused() noexcept {
-    if (!refused_) [[likely]]
+    if (await_ != Await::refused) [[likely]]
       return false;
-    refused_ = false;
+    await_ = Await::begun;
     return true;
   }
 
@@ -98,25 +97,21 @@ class BATON_EXPORT OperationAwaiter {
     finished,   ///< started and complete
     failed      ///< not started; the error is in the operation
   };
-  /// Starts the prepared request.
-  Begin begin(Operation& operation, std::coroutine_handle<> waiter,
-              const TaskContext* context) noexcept {
-    if (hook_ != nullptr || (context != nullptr && context->cancellation != nullptr)) {
-      return begin_generally(operation, waiter, context);
-    }
+  [[nodiscard]] bool cancellable(const TaskContext* context) const noexcept {
+    return hook_ != nullptr || (context != nullptr && context->cancellation != nullptr);
+  }
+  /// Starts a prepared request. REQUIRES: not cancellable().
+  std::error_code start(Operation& operation, std::coroutine_handle<> waiter,
+                        const TaskContext* context) noexcept {
     operation.set_strand(context != nullptr ? context->strand : nullptr);
     operation.set_completion(resume, waiter.address());
-    if (const std::error_code error = proactor_->start(operation)) {
-      fail(operation, error);
-      return Begin::failed;
-    }
-    return Begin::suspended;
+    return proactor_->start(operation);
   }
-  /// The same for any operation; posts one of kind user.
+  /// Starts any prepared operation; posts one of kind user.
   Begin begin_generally(Operation& operation, std::coroutine_handle<> waiter,
                         const TaskContext* context) noexcept;
   /// Records why nothing was started. REQUIRES: the operation is not pending.
-  static void fail(Operation& operation, std::error_code error) noexcept;
+  [[gnu::cold]] void fail(Operation& operation, std::error_code error) noexcept;
   /// Before begin(): see TaskRefused.
   template <class Promise>
   static void count_start(std::coroutine_handle<Promise> waiter) noexcept {
@@ -134,6 +129,8 @@ class BATON_EXPORT OperationAwaiter {
   void set_hook(CancellationHook& hook) noexcept { hook_ = &hook; }
 
  private:
+  /// `refused` only from the start to the end of the second await.
+  enum class Await : std::uint8_t { none, begun, refused };
   enum Phase : std::uint8_t { begun = 1U << 0, asked = 1U << 1, complete = 1U << 2 };
   struct Meeting final : CancellationNode {
     Meeting(OperationAwaiter& owner, Operation& awaited, std::coroutine_handle<> waiting,
@@ -157,9 +154,9 @@ class BATON_EXPORT OperationAwaiter {
   Begin begin_cancellable(Meeting& meeting) noexcept;
   void disarm(Meeting& meeting) noexcept;
 
-  Proactor* proactor_;
   CancellationHook* hook_ = nullptr;  // cancel_with()
-  bool refused_ = false;
+  Proactor* proactor_;
+  Await await_ = Await::none;
   PlaceOfMeeting place_;
 };
 
@@ -307,7 +304,7 @@ class [[nodiscard("nothing is started until it is awaited")]] Awaitable final
 
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiter) {
-    if (!this->may_begin(operation_)) return false;
+    if (!this->may_begin()) return false;
     if (const std::error_code error = request_.fill(operation_)) {
       this->fail(operation_, error);
       return false;

@@ -58,7 +58,7 @@ struct OwnAwaiter {
   Awaiter& inner;
   [[nodiscard]] bool await_ready() const noexcept { return inner.await_ready(); }
   template <class Promise>
-  auto await_suspend(std::coroutine_handle<Promise> waiter) const {
+  [[gnu::always_inline]] auto await_suspend(std::coroutine_handle<Promise> waiter) const {
     return inner.await_suspend(waiter);
   }
   decltype(auto) await_resume() const { return inner.await_resume(); }
