@@ -350,7 +350,11 @@ class BATON_EXPORT IoObject {
   template <class Object>
   static Result<Object> adopt_as(Proactor& proactor, NativeHandle native, HandleKind kind,
                                  Ownership ownership, Home home) noexcept {
-    const Result<Handle*> handle = proactor.adopt(native, kind, ownership, home);
+    return made<Object>(proactor, proactor.adopt(native, kind, ownership, home));
+  }
+  /// The object of a handle that was just adopted.
+  template <class Object>
+  static Result<Object> made(Proactor& proactor, const Result<Handle*>& handle) noexcept {
     if (!handle) return unexpected{handle.error()};
     return Object{proactor, **handle};
   }

@@ -284,6 +284,11 @@ class BATON_EXPORT Proactor {
   /// On failure the caller keeps it, as it was.
   Result<Handle*> adopt(NativeHandle native, HandleKind kind,
                         Ownership ownership = Ownership::owned, Home home = {}) noexcept;
+  /// The same for an owned descriptor that the caller has just opened, and costs no system call.
+  /// REQUIRES: it is close-on-exec and non-blocking (a file: neither matters), `flags` are what
+  /// fcntl(F_GETFL) would answer, and it is what `kind` says.
+  Result<Handle*> adopt_opened(NativeHandle native, HandleKind kind, int flags,
+                               Home home = {}) noexcept;
 
   /// Close as an operation (contract.md, rule 6): refuses new work, cancels what is pending in
   /// every processor, waits until the engines have detached the handle, closes the descriptor

@@ -1,5 +1,6 @@
 // Handles: adopting descriptors, reading their properties, closing them.
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -27,19 +28,15 @@ constexpr int number(HandleKind kind) { return static_cast<int>(kind) + 1; }
 static_assert(BATON_STREAM_SOCKET == number(HandleKind::stream_socket));
 static_assert(BATON_PIPE == number(HandleKind::pipe));
 
-/// ENOMEM: there is no memory for the handle or its name. An owned descriptor is closed.
-int adopt(Instance& self, int descriptor, HandleKind kind, Ownership ownership, Home home,
-          baton_handle& out) noexcept {
-  const auto handle = self.proactor.adopt(descriptor, kind, ownership, home);
-  if (!handle) {
-    const int error = code_of(handle.error());
-    if (error == ENOMEM && ownership == Ownership::owned) self.system.close(descriptor);
-    return error;
+/// Of a handle that was just adopted. ENOMEM: there is no memory for it. Then it is closed.
+int name(Instance& self, Handle& handle, baton_handle& out) noexcept {
+  const baton_handle named = self.handles.add(handle);
+  if (named == 0) {
+    self.proactor.close_detached(handle);
+    return ENOMEM;
   }
-  out = self.handles.add(**handle);
-  if (out != 0) return 0;
-  self.proactor.close_detached(**handle);
-  return ENOMEM;
+  out = named;
+  return 0;
 }
 
 using AskAddress = int (*)(int descriptor, sockaddr* address, socklen_t* size);
@@ -66,9 +63,10 @@ int tell_address(const Instance* self, baton_handle handle, AskAddress System::*
 
 int baton::capi::adopt_or_close(Instance& self, int descriptor, HandleKind kind, Home home,
                                 baton_handle& out) noexcept {
-  const int error = adopt(self, descriptor, kind, Ownership::owned, home, out);
-  if (error != 0 && error != ENOMEM) self.system.close(descriptor);
-  return error;
+  const auto handle = self.proactor.adopt_opened(descriptor, kind, O_RDWR | O_NONBLOCK, home);
+  if (handle) return name(self, **handle, out);
+  self.system.close(descriptor);
+  return code_of(handle.error());
 }
 
 int baton_adopt(baton_proactor* proactor, int descriptor, int kind, int ownership,
@@ -80,8 +78,14 @@ int baton_adopt(baton_proactor* proactor, int descriptor, int kind, int ownershi
   if (out == nullptr) return EINVAL;
   *out = 0;
   if (self == nullptr || !known) return EINVAL;
-  return adopt(*self, descriptor, static_cast<HandleKind>(kind - 1),
-               ownership == BATON_OWNED ? Ownership::owned : Ownership::borrowed, {}, *out);
+  const auto handle =
+      self->proactor.adopt(descriptor, static_cast<HandleKind>(kind - 1),
+                           ownership == BATON_OWNED ? Ownership::owned : Ownership::borrowed);
+  if (handle) return name(*self, **handle, *out);
+  // As when there is no memory for its name.
+  const int error = code_of(handle.error());
+  if (error == ENOMEM && ownership == BATON_OWNED) self->system.close(descriptor);
+  return error;
 }
 
 int baton_handle_descriptor(baton_proactor* proactor, baton_handle handle) {

@@ -59,8 +59,8 @@ inline Instance* find(const baton_proactor* proactor) noexcept {
   return proactor->instance.load(std::memory_order_relaxed);
 }
 
-/// As baton_adopt of an owned descriptor, which is closed if that fails. Changes `out` only when it
-/// succeeds.
+/// As baton_adopt, for a socket that was just opened (SOCK_NONBLOCK, SOCK_CLOEXEC), which is closed
+/// if that fails. Changes `out` only when it succeeds.
 int adopt_or_close(Instance& self, int descriptor, HandleKind kind, Home home,
                    baton_handle& out) noexcept;
 

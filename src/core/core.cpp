@@ -169,24 +169,34 @@ std::error_code Proactor::Core::take(Place& place, Home home) noexcept {
 }
 
 Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Ownership ownership,
-                                      Home home, Place* place) noexcept {
+                                      Home home) noexcept {
+  if (const std::error_code error = refuses_handles(home)) return unexpected{error};
+  const int flags = system_.fcntl(native, F_GETFL, 0);
+  if (flags < 0) return unexpected{std::error_code{errno, std::system_category()}};  // EBADF
+  return enter({native, kind, ownership, flags, false}, home, nullptr);
+}
+
+Result<Handle*> Proactor::Core::adopt_opened(NativeHandle native, HandleKind kind, int flags,
+                                             Home home, Place* place) noexcept {
   if (place == nullptr) {
     if (const std::error_code error = refuses_handles(home)) return unexpected{error};
   }
-  const int flags = system_.fcntl(native, F_GETFL, 0);
-  if (flags < 0) return unexpected{std::error_code{errno, std::system_category()}};  // EBADF
+  return enter({native, kind, Ownership::owned, flags, true}, home, place);
+}
+
+Result<Handle*> Proactor::Core::enter(const Found& found, Home home, Place* place) noexcept {
+  const auto [native, kind, ownership, flags, opened] = found;
   OpenFacts facts{.readable = (flags & O_ACCMODE) != O_WRONLY,
                   .writable = (flags & O_ACCMODE) != O_RDONLY,
                   .appends = (flags & O_APPEND) != 0,
                   .direct = (flags & O_DIRECT) != 0,
                   .syncs = (flags & O_DSYNC) != 0};
-  if (kind == HandleKind::file || kind == HandleKind::pipe) {
+  if (kind == HandleKind::file || (kind == HandleKind::pipe && !opened)) {
     if (const auto error = look_at_file(system_, native, kind, facts)) return unexpected{error};
   }
-  const bool accepted = home.lane == Home::by_policy;
   // A listening socket becomes ready when a connection comes, which no read takes. If no connection
   // can come, an accept is answered at once as well.
-  if (kind == HandleKind::listener || (kind == HandleKind::stream_socket && !accepted)) {
+  if (!opened && (kind == HandleKind::listener || kind == HandleKind::stream_socket)) {
     facts.readable = os::listens(system_, native) == (kind == HandleKind::listener);
   }
   const bool owned = ownership == Ownership::owned;
@@ -211,7 +221,7 @@ Result<Handle*> Proactor::Core::adopt(NativeHandle native, HandleKind kind, Owne
   }
   place->record_ = nullptr;
   // FD_CLOEXEC is the only descriptor flag, so the flags need not be read before.
-  if (owned) system_.fcntl(native, F_SETFD, FD_CLOEXEC);
+  if (owned && !opened) system_.fcntl(native, F_SETFD, FD_CLOEXEC);
   lanes_[lane]->open_handles.fetch_add(1, std::memory_order_relaxed);
   HandleTable::open(handle);  // last: an end of the proactor closes it from now on
   return &handle;

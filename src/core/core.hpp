@@ -94,9 +94,11 @@ class Proactor::Core final : public HandlerRunner {
   };
   /// Any error of adopt() that does not depend on the descriptor.
   std::error_code reserve(Place& place, Home home) noexcept;
-  /// `place`: was reserved with this home.
-  Result<Handle*> adopt(NativeHandle native, HandleKind kind, Ownership ownership, Home home,
-                        Place* place = nullptr) noexcept;
+  Result<Handle*> adopt(NativeHandle native, HandleKind kind, Ownership ownership,
+                        Home home) noexcept;
+  /// `place`: null, or was reserved with this home.
+  Result<Handle*> adopt_opened(NativeHandle native, HandleKind kind, int flags, Home home,
+                               Place* place = nullptr) noexcept;
   std::error_code close(Handle& handle, Operation& operation) noexcept;
   void close_detached(Handle& handle) noexcept;
 
@@ -135,6 +137,15 @@ class Proactor::Core final : public HandlerRunner {
   [[nodiscard]] Ledger& ledger() noexcept { return ledger_; }
 
  private:
+  /// A descriptor to adopt.
+  struct Found {
+    NativeHandle native;
+    HandleKind kind;
+    Ownership ownership;
+    int flags;    // F_GETFL
+    bool opened;  // by the caller, as adopt_opened() requires
+  };
+  Result<Handle*> enter(const Found& found, Home home, Place* place) noexcept;
   [[nodiscard]] std::error_code refuses_handles(Home home) const noexcept;
   std::error_code take(Place& place, Home home) noexcept;
   [[nodiscard]] const Engine* foreign_loops_engine() const noexcept;

@@ -38,7 +38,9 @@ Result<Acceptor> Acceptor::listen(Proactor& proactor, const Endpoint& endpoint,
   // Errnos: EADDRINUSE: returned to the caller.
   const bool listens = system.listen(*fd, options.backlog) == 0;
   Result<Acceptor> acceptor =
-      listens ? io::adopt_or_close<Acceptor>(proactor, descriptor.release(), options.home)
+      listens ? made<Acceptor>(proactor, io::adopt_or_close(proactor, descriptor.release(),
+                                                            HandleKind::listener, io::socket_flags,
+                                                            options.home))
               : unexpected{io::last_error()};
   if (!acceptor) os::remove_path(system, endpoint.data(), endpoint.size());
   return acceptor;
@@ -87,7 +89,9 @@ Result<StreamSocket> Acceptor::take(Proactor& proactor, Operation& operation) no
   const int descriptor = is_accept ? operation.accepted() : -1;
   if (descriptor < 0) return unexpected{make_error_code(errc::handle_closed)};
   operation.set_bytes(static_cast<std::size_t>(-1));  // taken: accepted() returns none from now on
-  auto socket = io::adopt_or_close<StreamSocket>(proactor, descriptor, Home{Home::by_policy});
+  auto socket = made<StreamSocket>(
+      proactor, io::adopt_or_close(proactor, descriptor, HandleKind::stream_socket,
+                                   io::socket_flags, Home{Home::by_policy}));
   // SO_LINGER is inherited.
   if (socket && operation.handle()->close_may_block()) {
     proactor.set_close_may_block(*socket->handle(), true);

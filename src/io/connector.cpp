@@ -10,9 +10,10 @@ std::error_code detail::fill_connect(Proactor& proactor, Operation& operation, E
                                      Home home) noexcept {
   const Result<int> fd = io::open_socket(proactor.system(), endpoint.family(), SOCK_STREAM);
   if (!fd) return fd.error();
-  Result<StreamSocket> socket = io::adopt_or_close<StreamSocket>(proactor, *fd, home);
-  if (!socket) return socket.error();
-  operation.prepare(OperationKind::connect, socket->release());  // from here on: take, or undo
+  const Result<Handle*> handle =
+      io::adopt_or_close(proactor, *fd, HandleKind::stream_socket, io::socket_flags, home);
+  if (!handle) return handle.error();
+  operation.prepare(OperationKind::connect, *handle);  // from here on: take, or undo
   operation.set_endpoint(&endpoint);
   return {};
 }

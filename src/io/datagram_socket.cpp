@@ -28,8 +28,9 @@ Result<DatagramSocket> DatagramSocket::bind(Proactor& proactor, const Endpoint& 
     if (auto error = detail::set_option(system, *fd, Name::v6_only, only)) return unexpected{error};
   }
   if (auto error = io::bind(system, *fd, endpoint)) return unexpected{error};
-  Result<DatagramSocket> socket =
-      io::adopt_or_close<DatagramSocket>(proactor, descriptor.release(), options.home);
+  Result<DatagramSocket> socket = made<DatagramSocket>(
+      proactor, io::adopt_or_close(proactor, descriptor.release(), HandleKind::datagram_socket,
+                                   io::socket_flags, options.home));
   if (!socket) os::remove_path(system, endpoint.data(), endpoint.size());
   return socket;
 }
@@ -38,7 +39,9 @@ Result<DatagramSocket> DatagramSocket::open(Proactor& proactor, AddressFamily fa
                                             Home home) noexcept {
   const Result<int> fd = io::open_socket(proactor.system(), family, SOCK_DGRAM);
   if (!fd) return unexpected{fd.error()};
-  return io::adopt_or_close<DatagramSocket>(proactor, *fd, home);
+  return made<DatagramSocket>(
+      proactor,
+      io::adopt_or_close(proactor, *fd, HandleKind::datagram_socket, io::socket_flags, home));
 }
 
 Result<DatagramSocket> DatagramSocket::adopt(Proactor& proactor, NativeHandle native,

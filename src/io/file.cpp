@@ -69,7 +69,7 @@ Result<File> File::open(Proactor& proactor, const std::string& path, FileFlags f
   if (auto error = check_is_file(system, fd)) return unexpected{error};
   if (more != 0 && system.fcntl(fd, F_SETFL, system_flag) != 0) return unexpected{io::last_error()};
   const Result<Handle*> handle =
-      proactor.core().adopt(fd, HandleKind::file, Ownership::owned, options.home, &place);
+      proactor.core().adopt_opened(fd, HandleKind::file, system_flag, options.home, &place);
   if (!handle) return unexpected{handle.error()};
   descriptor.release();
   return File{proactor, **handle};

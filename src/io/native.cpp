@@ -54,6 +54,14 @@ std::error_code bind(const os::System& system, int fd, const Endpoint& endpoint)
   return {};
 }
 
+Result<Handle*> adopt_or_close(Proactor& proactor, int fd, HandleKind kind, int flags,
+                               Home home) noexcept {
+  Descriptor descriptor{proactor.system(), fd};
+  Result<Handle*> handle = proactor.adopt_opened(fd, kind, flags, home);
+  if (handle) descriptor.release();
+  return handle;
+}
+
 Result<Endpoint> local_endpoint(const IoObject& object) noexcept {
   return endpoint_by(&os::System::getsockname, object);
 }

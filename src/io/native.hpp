@@ -2,6 +2,8 @@
 // os::System.
 #pragma once
 
+#include <fcntl.h>
+
 #include <system_error>
 
 #include "baton/endpoint.hpp"
@@ -42,13 +44,12 @@ class Descriptor {
   int fd_;
 };
 
-/// Gives a descriptor to the proactor and makes the object. Closes the descriptor if that fails.
-template <class Object>
-Result<Object> adopt_or_close(Proactor& proactor, int fd, Home home) noexcept {
-  Descriptor descriptor{proactor.system(), fd};
-  Result<Object> object = Object::adopt(proactor, fd, Ownership::owned, home);
-  if (object) descriptor.release();
-  return object;
-}
+/// Gives a descriptor that was just opened to the proactor (Proactor::adopt_opened). Closes it if
+/// that fails.
+Result<Handle*> adopt_or_close(Proactor& proactor, int fd, HandleKind kind, int flags,
+                               Home home) noexcept;
+
+/// The flags of a socket that was opened with SOCK_NONBLOCK.
+inline constexpr int socket_flags = O_RDWR | O_NONBLOCK;
 
 }  // namespace baton::io

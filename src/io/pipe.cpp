@@ -14,9 +14,12 @@ Result<PipePair> Pipe::create(Proactor& proactor, Home home) noexcept {
   // Errnos: EMFILE, ENFILE: returned to the caller.
   if (system.pipe2(fds, O_NONBLOCK | O_CLOEXEC) != 0) return unexpected{io::last_error()};
   io::Descriptor writer_fd{system, fds[1]};
-  Result<Pipe> reader = io::adopt_or_close<Pipe>(proactor, fds[0], home);
+  auto reader = made<Pipe>(proactor, io::adopt_or_close(proactor, fds[0], HandleKind::pipe,
+                                                        O_RDONLY | O_NONBLOCK, home));
   if (!reader) return unexpected{reader.error()};
-  Result<Pipe> writer = io::adopt_or_close<Pipe>(proactor, writer_fd.release(), home);
+  auto writer =
+      made<Pipe>(proactor, io::adopt_or_close(proactor, writer_fd.release(), HandleKind::pipe,
+                                              O_WRONLY | O_NONBLOCK, home));
   if (!writer) return unexpected{writer.error()};
   return PipePair{std::move(*reader), std::move(*writer)};
 }

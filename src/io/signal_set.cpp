@@ -58,17 +58,12 @@ Result<SignalSet> SignalSet::open(Proactor& proactor, std::span<const int> signa
   if (auto error = block_set(system, *set, &before)) return unexpected{error};
   // Errnos: EMFILE, ENFILE, ENOMEM, ENODEV: returned to the caller.
   const int fd = system.signalfd(-1, &*set, SFD_NONBLOCK | SFD_CLOEXEC);
-  Result<SignalSet> made =
-      fd < 0 ? Result<SignalSet>{unexpected{io::last_error()}}
-             : adopt_as<SignalSet>(proactor, fd, HandleKind::pipe, Ownership::owned, home);
-  io::Descriptor descriptor{system, fd};
-  if (made) {
-    descriptor.release();
-  } else {
-    // Without a taker the signals would be lost for the program: SIGINT would not end it any more.
-    system.thread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
-  return made;
+  const Result<Handle*> handle =
+      fd < 0 ? Result<Handle*>{unexpected{io::last_error()}}
+             : io::adopt_or_close(proactor, fd, HandleKind::pipe, O_RDWR | O_NONBLOCK, home);
+  // Without a taker the signals would be lost for the program: SIGINT would not end it any more.
+  if (!handle) system.thread_sigmask(SIG_SETMASK, &before, nullptr);
+  return made<SignalSet>(proactor, handle);
 }
 
 }  // namespace baton

@@ -20,10 +20,13 @@ Result<std::pair<StreamSocket, StreamSocket>> StreamSocket::pair(Proactor& proac
     return unexpected{io::last_error()};
   }
   io::Descriptor second_fd{system, fds[1]};
-  Result<StreamSocket> first = io::adopt_or_close<StreamSocket>(proactor, fds[0], home);
+  const auto made_of = [&](int fd) {
+    return made<StreamSocket>(proactor, io::adopt_or_close(proactor, fd, HandleKind::stream_socket,
+                                                           io::socket_flags, home));
+  };
+  Result<StreamSocket> first = made_of(fds[0]);
   if (!first) return unexpected{first.error()};
-  Result<StreamSocket> second =
-      io::adopt_or_close<StreamSocket>(proactor, second_fd.release(), home);
+  Result<StreamSocket> second = made_of(second_fd.release());
   if (!second) return unexpected{second.error()};
   return std::pair{std::move(*first), std::move(*second)};
 }

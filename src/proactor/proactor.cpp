@@ -404,6 +404,10 @@ Result<Handle*> Proactor::adopt(NativeHandle native, HandleKind kind, Ownership 
                                 Home home) noexcept {
   return core_->adopt(native, kind, ownership, home);
 }
+Result<Handle*> Proactor::adopt_opened(NativeHandle native, HandleKind kind, int flags,
+                                       Home home) noexcept {
+  return core_->adopt_opened(native, kind, flags, home);
+}
 std::error_code Proactor::close(Handle& handle, Operation& operation) noexcept {
   return core_->close(handle, operation);
 }

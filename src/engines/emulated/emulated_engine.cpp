@@ -133,6 +133,7 @@ void EmulatedEngine::detach(Handle& handle) noexcept {
   record.in.asleep = record.out.asleep = false;
   record.out.asked = record.out.is_unix = false;
   record.watchable = record.fast = record.fast_in = false;
+  record.accepts_ahead = 0;
   record.fd = invalid_handle;
 }
 
@@ -401,7 +402,7 @@ inline void EmulatedEngine::take_received(Record& record, Operation& front,
 bool EmulatedEngine::receive_datagrams(Record& record, OperationQueue& completed) noexcept {
   BATON_DASSERT(!concurrent_);
   if (!record.fast_in) return false;
-  for (unsigned calls = 0; calls < calls_max; ++calls) {
+  for (int calls = 0; calls < calls_max; ++calls) {
     Operation* const front = record.in.queue.front();
     if (front == nullptr) return calls > 0;
     if (front->kind() != OperationKind::read_datagram || front->has(Operation::pooled))

@@ -11,6 +11,9 @@
 //   - A registration is dropped by a report that finds no operation waiting, and not earlier.
 //   - A borrowed descriptor is watched for one report at a time, if the strategy can; else each
 //     operation that waits registers it and removes it afterwards.
+//   - An accept is tried at once only after a report whose accepts were all served, calls_max times
+//     for each report, and until there are no more connections. If the first try finds none, the
+//     next reports are followed by no try.
 //   - Queued writes go in one sendmsg. One report serves several queued reads while data lasts:
 //     after a short read there is no more, and the next report tells when there is.
 // The Demultiplexer makes all strategies look level-triggered: with an edge-triggered strategy it
@@ -69,7 +72,9 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
  private:
   /// Calls for one descriptor in a row: a busy one must not keep the others waiting. It is reported
   /// again.
-  static constexpr unsigned calls_max = 32;
+  static constexpr int calls_max = 32;
+  /// Reports of a listener that are followed by no try after one that was followed by a vain one.
+  static constexpr int single_accepts = 16;
 
   enum class Ran : std::uint8_t {
     empty,     ///< the queue is empty
@@ -194,6 +199,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   static std::uint32_t span_of_look(Direction& direction) noexcept BATON_REQUIRES(direction.mutex);
   static void set_aside(OperationList& queue, OperationList& refused) noexcept;
   [[nodiscard]] bool may_connect_by_worker(const Handle& handle) const noexcept;
+  [[nodiscard]] bool take_waiting_connection(Operation& accept, Record& record) noexcept
+      BATON_REQUIRES(record.in.mutex);
   static bool passes(const Operation& operation, const OperationList& queue) noexcept;
   static const Operation* behind_waits(const OperationList& queue) noexcept;
   Outcome perform_ahead(Operation& operation) noexcept;

@@ -307,7 +307,6 @@ Outcome Performer::write_datagram(Operation& operation) noexcept {
 Outcome Performer::accept(Operation& operation) noexcept {
   constexpr int tries_max = 8;
   const Handle& handle = *operation.handle();
-  Endpoint* const peer = operation.endpoint();
   if (room_.none()) {
     operation.finish(errc::no_free_handles);
     return Outcome::back_off;
@@ -318,15 +317,7 @@ Outcome Performer::accept(Operation& operation) noexcept {
     return Outcome::again;
   }
   for (int i = 0; i < tries_max; ++i) {
-    socklen_t size = Endpoint::capacity;
-    const int accepted = system_.accept4(
-        handle.native(), peer != nullptr ? static_cast<sockaddr*>(peer->data()) : nullptr,
-        peer != nullptr ? &size : nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (accepted >= 0) {
-      if (peer != nullptr) peer->set_size(std::min<std::uint32_t>(size, Endpoint::capacity));
-      operation.set_bytes(static_cast<std::size_t>(accepted));
-      return done(operation, 0);
-    }
+    if (take_connection(operation)) return done(operation, 0);
     operation.finish(errno);  // the reason of the back-off, until it is over
     switch (operation.error_value()) {
       case EAGAIN:
@@ -352,6 +343,28 @@ Outcome Performer::accept(Operation& operation) noexcept {
     }
   }
   return Outcome::back_off;
+}
+
+// The start of an accept may be any thread's, and a blocking listener could hold it.
+bool Performer::accept_at_once(Operation& operation) noexcept {
+  if (!operation.handle()->nonblocking() || room_.none() || !take_connection(operation)) {
+    return false;
+  }
+  operation.finish(0);
+  return true;
+}
+
+bool Performer::take_connection(Operation& operation) noexcept {
+  Endpoint* const peer = operation.endpoint();
+  socklen_t size = Endpoint::capacity;
+  const int accepted =
+      system_.accept4(operation.handle()->native(),
+                      peer != nullptr ? static_cast<sockaddr*>(peer->data()) : nullptr,
+                      peer != nullptr ? &size : nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (accepted < 0) return false;
+  if (peer != nullptr) peer->set_size(std::min<std::uint32_t>(size, Endpoint::capacity));
+  operation.set_bytes(static_cast<std::size_t>(accepted));
+  return true;
 }
 
 // The first call starts the connection; a report then tells that SO_ERROR holds the outcome. The

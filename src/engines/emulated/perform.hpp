@@ -44,6 +44,8 @@ class Performer {
 
   /// Sends the whole list of a write that has sent nothing yet, by one call.
   ssize_t send_list(const Operation& operation) noexcept;
+  /// Takes a connection, if there is one and nothing is in the way. False: nothing is recorded.
+  bool accept_at_once(Operation& operation) noexcept;
   /// perform() for these two kinds.
   Outcome read_datagram(Operation& operation) noexcept;
   Outcome write_datagram(Operation& operation) noexcept;
@@ -72,6 +74,7 @@ class Performer {
   static Outcome share_out(OperationList& queue, std::size_t sent, std::size_t tried,
                            OperationQueue& completed) noexcept;
   Outcome accept(Operation& operation) noexcept;
+  bool take_connection(Operation& operation) noexcept;
   Outcome connect(Operation& operation) noexcept;
   Outcome connect_bounded(Operation& operation) noexcept;
   Outcome wait_ready(Operation& operation) noexcept;

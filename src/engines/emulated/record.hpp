@@ -47,8 +47,12 @@ struct Record {
   bool owned : 1 = true;
   bool watchable : 1 = false;  // known to the demultiplexer
   bool fast : 1 = false;       // a socket for EmulatedEngine::send_fast, receive_fast
+  std::uint8_t : 0;            // what follows is changed under in.mutex alone
   /// A fast record whose input stays watched until it is dropped: a read need only be queued.
-  bool fast_in = false;
+  bool fast_in : 1 = false;
+  /// Of a listener: connections that starts may still take because of the last report. Negative:
+  /// so many reports follow of which starts take none.
+  std::int8_t accepts_ahead : 7 = 0;
   /// The file has no readiness: workers do its operations. Found at attach, or by the first watch.
   std::atomic<bool> by_workers{false};
   std::atomic<bool> no_wait_writes{true};  // see FileCalls::try_now

@@ -66,7 +66,14 @@ void EmulatedEngine::handle(Record& record, Direction& direction, bool woken,
     if (cause == Cause::report) drop(record, direction);
     return;
   }
+  const bool accepts = direction.queue.front()->kind() == OperationKind::accept;
   settle(record, direction, cause, true, completed);
+  if (!accepts || !direction.queue.empty()) return;
+  if (record.accepts_ahead < 0) {
+    ++record.accepts_ahead;
+  } else {
+    record.accepts_ahead = calls_max;
+  }
 }
 
 // Tries as long as it makes sense, and leaves the direction in one of the states of the invariant.
@@ -162,7 +169,7 @@ EmulatedEngine::Ran EmulatedEngine::run_queue(Record& record, Direction& directi
                                               OperationList& waits, OperationList& refused,
                                               OperationQueue& completed) noexcept {
   Ran out_of_calls = Ran::blocked;
-  for (unsigned calls = 0; !direction.queue.empty(); ++calls) {
+  for (int calls = 0; !direction.queue.empty(); ++calls) {
     if (calls == calls_max) return out_of_calls;
     Operation& front = *direction.queue.front();
     if (may_block(front) && !progress(front).attempt.begun) {

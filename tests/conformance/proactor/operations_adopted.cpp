@@ -3,6 +3,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "baton/acceptor.hpp"
+#include "baton/connector.hpp"
+#include "baton/datagram_socket.hpp"
+#include "baton/pipe.hpp"
+#include "baton/stream_socket.hpp"
 #include "operations.hpp"
 
 namespace baton::conformance {
@@ -32,6 +37,50 @@ TEST_P(Adopted, a_descriptor_has_one_handle) {
     EXPECT_EQ(read.bytes(), 4U) << "nothing has happened to the first";
     finish_close(handle);
   }
+}
+
+// The system is not asked about them.
+TEST_P(Adopted, what_the_library_opens_is_non_blocking_and_close_on_exec) {
+  const auto expect_flags = [](const IoObject& object, int access) {
+    EXPECT_TRUE(object.handle()->nonblocking());
+    EXPECT_EQ(::fcntl(object.native(), F_GETFL) & (O_ACCMODE | O_NONBLOCK), access | O_NONBLOCK);
+    EXPECT_EQ(::fcntl(object.native(), F_GETFD), FD_CLOEXEC);
+    EXPECT_EQ(object.handle()->readable(), access != O_WRONLY);
+    EXPECT_EQ(object.handle()->writable(), access != O_RDONLY);
+  };
+  Acceptor acceptor = Acceptor::listen(proactor(), Endpoint::loopback(0)).value();
+  expect_flags(acceptor, O_RDWR);
+  Endpoint address = acceptor.local_endpoint().value();
+  Probe& connect = operation();
+  Probe& accept = plain(OperationKind::accept, acceptor.handle());
+  start(accept);
+  ASSERT_FALSE(Connector{proactor()}.connect(connect, address));
+  ++connect.starts;
+  run([&] { return accept.done() && connect.done(); });
+  StreamSocket accepted = Acceptor::take(proactor(), accept).value();
+  StreamSocket connected = Connector::take(proactor(), connect).value();
+  expect_flags(accepted, O_RDWR);
+  expect_flags(connected, O_RDWR);
+  auto pair = StreamSocket::pair(proactor()).value();
+  expect_flags(pair.first, O_RDWR);
+  expect_flags(pair.second, O_RDWR);
+  PipePair pipe = Pipe::create(proactor()).value();
+  expect_flags(pipe.reader, O_RDONLY);
+  expect_flags(pipe.writer, O_WRONLY);
+  expect_flags(DatagramSocket::bind(proactor(), Endpoint::loopback(0)).value(), O_RDWR);
+  expect_flags(DatagramSocket::open(proactor(), AddressFamily::ipv4).value(), O_RDWR);
+}
+
+// Its flags are the program's, whoever made it.
+TEST_P(Adopted, what_the_program_has_opened_is_asked) {
+  Pair pair = unix_pair();
+  ASSERT_EQ(::fcntl(pair.ours.get(), F_SETFL, 0), 0);
+  ASSERT_EQ(::fcntl(pair.ours.get(), F_SETFD, 0), 0);
+  EXPECT_FALSE(borrow(pair.ours)->nonblocking());
+  Handle* const owned = adopt(pair.peer, HandleKind::stream_socket);
+  EXPECT_TRUE(owned->nonblocking());
+  EXPECT_NE(::fcntl(owned->native(), F_GETFL) & O_NONBLOCK, 0);
+  EXPECT_EQ(::fcntl(owned->native(), F_GETFD), FD_CLOEXEC);
 }
 
 TEST_P(Adopted, a_reader_and_a_writer_take_a_duplicate) {

@@ -1,6 +1,7 @@
 // Handlers that post their next work at once do not starve I/O, for every way to drive the proactor
 // and for the shortest turns (P-22).
 #include <fcntl.h>
+#include <sys/un.h>
 
 #include <array>
 #include <cstdint>
@@ -106,6 +107,41 @@ TEST_P(Driving, reads_that_end_in_their_start_starve_no_io) {
   ASSERT_EQ(::pwrite(fd.get(), "cached", 6, 0), 6);
   Reads reads{*this, plain(OperationKind::read_file, adopt(fd, HandleKind::file))};
   expect_a_share_beside(reads);
+}
+
+// There is always a connection at the door.
+TEST_P(Driving, accepts_that_end_in_their_start_starve_no_io) {
+  struct Accepts : Busy {
+    Accepts(Driving& test, Probe& accept, Endpoint& address)
+        : test(test), accept(accept), address(address) {
+      accept.then = [this] {
+        ++steps;
+        client.reset();
+        ::close(this->accept.accepted());
+        if (!ended) begin();
+      };
+    }
+    void begin() {
+      client.reset(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+      ASSERT_EQ(::connect(client.get(), static_cast<sockaddr*>(address.data()), address.size()), 0);
+      accept.prepare(OperationKind::accept, accept.handle(), 0);
+      test.start(accept);
+    }
+    [[nodiscard]] bool at_rest() const { return accept.done(); }
+    Driving& test;
+    Probe& accept;
+    Endpoint& address;
+    Fd client;
+  };
+  Fd door = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  sockaddr_un any{};
+  any.sun_family = AF_UNIX;
+  // Without a path the system chooses a name.
+  ASSERT_EQ(::bind(door.get(), reinterpret_cast<sockaddr*>(&any), sizeof(sa_family_t)), 0);
+  ASSERT_EQ(::listen(door.get(), 8), 0);
+  Endpoint address = bound_to(door.get());
+  Accepts accepts{*this, plain(OperationKind::accept, adopt(door, HandleKind::listener)), address};
+  expect_a_share_beside(accepts);
 }
 
 TEST_P(Driving, a_busy_connection_starves_no_other) {
