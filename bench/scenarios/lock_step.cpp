@@ -1,8 +1,9 @@
 // The cost of a message in a program on Baton: an echo in lock-step (lock_step.hpp), written as
 // its users would write it, by callbacks or by coroutines.
 //
-//   lock_step [--style callback|vectored|until|coroutine] [--drive run|handle_events|attached]
-//             [--datagrams 1] [--second-thread 1] --sessions N --block B --rounds R
+//   lock_step [--style callback|vectored|until|exactly|pooled|coroutine]
+//             [--drive run|handle_events|attached] [--datagrams 1] [--second-thread 1]
+//             --sessions N --block B --rounds R
 //
 // BATON=engine=...,wait=... and --mode MODE choose the rest.
 #include "lock_step.hpp"
@@ -28,13 +29,13 @@ class Session {
   virtual void read() = 0;
 };
 
-enum class Style : std::uint8_t { plain, vectored, until };
+enum class Style : std::uint8_t { plain, vectored, until, exactly, pooled };
 
 template <class Socket, Style style>
 class SessionOn final : public Session {
  public:
   SessionOn(Socket peer, lock_step::Peers& peers)
-      : peers_(peers), peer_(std::move(peer)), block_(peers.block()) {}
+      : peers_(peers), peer_(std::move(peer)), block_(peers.block()), pool_(peers.block(), 1) {}
 
   void read() override {
     const baton::MutableBuffer buffer{block_.data(), block_.size()};
@@ -42,6 +43,10 @@ class SessionOn final : public Session {
     if constexpr (style == Style::until) {
       static constexpr std::string_view delimiter = "x";  // the first byte of each message
       if (peer_.read_until(operation_, buffer, 0, delimiter, done)) std::abort();
+    } else if constexpr (style == Style::exactly) {
+      if (peer_.read_exactly(operation_, buffer, done)) std::abort();
+    } else if constexpr (style == Style::pooled) {
+      if (peer_.read_pooled(operation_, pool_, done)) std::abort();
     } else {
       if (peer_.read(operation_, buffer, done)) std::abort();
     }
@@ -50,7 +55,11 @@ class SessionOn final : public Session {
  private:
   void on_read() {
     if (operation_.failed() || operation_.bytes() == 0) return;
-    const baton::ConstBuffer received{block_.data(), operation_.bytes()};
+    baton::ConstBuffer received{block_.data(), operation_.bytes()};
+    if constexpr (style == Style::pooled) {
+      pooled_ = std::move(*Socket::take_pooled(operation_, pool_));
+      received = {pooled_.bytes().data(), pooled_.bytes().size()};
+    }
     const auto written = [this](baton::Operation&) { on_written(); };
     if constexpr (std::same_as<Socket, baton::DatagramSocket>) {
       if (peer_.write(operation_, received, written)) std::abort();
@@ -65,6 +74,7 @@ class SessionOn final : public Session {
   }
   void on_written() {
     if (operation_.failed()) return;
+    if constexpr (style == Style::pooled) pooled_.reset();
     peers_.answered();
     read();
   }
@@ -74,6 +84,8 @@ class SessionOn final : public Session {
   baton::Operation operation_;
   std::vector<std::byte> block_;
   std::array<baton::ConstBuffer, 2> halves_;
+  baton::BufferPool pool_;
+  baton::PooledBuffer pooled_;
 };
 
 template <class Socket, Style style = Style::plain>
@@ -112,6 +124,8 @@ int main(int argc, char** argv) {
   auto* serve = serve_by_callbacks<baton::StreamSocket>;
   if (style == "vectored") serve = serve_by_callbacks<baton::StreamSocket, Style::vectored>;
   if (style == "until") serve = serve_by_callbacks<baton::StreamSocket, Style::until>;
+  if (style == "exactly") serve = serve_by_callbacks<baton::StreamSocket, Style::exactly>;
+  if (style == "pooled") serve = serve_by_callbacks<baton::StreamSocket, Style::pooled>;
   if (lock_step::number(argc, argv, "--datagrams", 0) != 0) {
     serve = serve_by_callbacks<baton::DatagramSocket>;
   }

@@ -1,6 +1,10 @@
 // Blocks of pooled reads, and operations that are complete without a system call.
 #include "engines/common/attempt.hpp"
 
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "baton/handle.hpp"
 #include "engines/common/transfer.hpp"
 
 namespace baton::engines {
@@ -23,6 +27,25 @@ bool take_block(Operation& operation, Attempt& attempt) noexcept {
   if (block != nullptr) return true;
   operation.finish(errc::pool_exhausted);
   return false;
+}
+
+bool receive_into_block(const os::System& system, Operation& operation) noexcept {
+  void* const block = operation.pool()->take();
+  if (BATON_UNLIKELY(block == nullptr)) return false;
+  const std::size_t size = operation.pool()->block_size();
+  const ssize_t moved = system.recv(operation.handle()->native(), block, size, MSG_DONTWAIT);
+  if (BATON_LIKELY(moved > 0)) {
+    operation.set_taken_buffer(block, size);
+    operation.set_bytes(static_cast<std::size_t>(moved));
+    operation.finish(0);
+    return true;
+  }
+  const int error = errno;
+  operation.pool()->give(block);
+  if (moved == 0 || error == EAGAIN || error == EWOULDBLOCK || error == EINTR) return false;
+  operation.set_taken_buffer(nullptr, 0);
+  fail(operation, error);  // reported only once
+  return true;
 }
 
 void give_block_back(Operation& operation, const Attempt& attempt) noexcept {

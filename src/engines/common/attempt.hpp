@@ -8,6 +8,7 @@
 
 #include "baton/buffer_pool.hpp"
 #include "baton/operation.hpp"
+#include "os/system.hpp"
 
 namespace baton::engines {
 
@@ -23,6 +24,11 @@ bool needs_no_transfer(Operation& operation, Attempt& attempt) noexcept;
 
 /// Takes a block for a pooled read that has none. False: completed with errc::pool_exhausted.
 bool take_block(Operation& operation, Attempt& attempt) noexcept;
+
+/// For a pooled read of a stream socket that is ready and that has not been tried: receives into a
+/// block without waiting. True: complete. False: nothing was done. The pool has no block, the
+/// socket has no bytes, or the stream has ended.
+bool receive_into_block(const os::System& system, Operation& operation) noexcept;
 
 /// After a try that moved nothing: an operation that waits holds no block.
 void give_block_back(Operation& operation, const Attempt& attempt) noexcept;

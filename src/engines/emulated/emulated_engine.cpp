@@ -189,9 +189,9 @@ Submission EmulatedEngine::submit_read_locked(Operation& operation, Record& reco
 }
 
 inline bool EmulatedEngine::queue_watched(Operation& operation, Record& record) noexcept {
-  constexpr unsigned special = Operation::vectored | Operation::pooled;
-  if (BATON_UNLIKELY(!fits_one_call(operation, special | Operation::until)) &&
-      (!fits_one_call(operation, special) ||
+  constexpr unsigned special = Operation::vectored | Operation::pooled | Operation::until;
+  if (BATON_UNLIKELY(!fits_one_call(operation, special)) && !operation.has(Operation::pooled) &&
+      (!fits_one_call(operation, Operation::vectored) ||
        operation.bytes() > 0)) {  // may contain the delimiter already
     return false;
   }
@@ -338,8 +338,11 @@ inline bool EmulatedEngine::receive_fast(Record& record, OperationQueue& complet
                      front->kind() != OperationKind::read_stream)) {
     return false;
   }
-  if (BATON_UNLIKELY(!fits_one_call(*front, special)))
-    return receive_whole(record, *front, completed);
+  if (BATON_UNLIKELY(!fits_one_call(*front, special))) {
+    return (front->flags() & special) == Operation::pooled
+               ? receive_pooled(record, *front, completed)
+               : receive_whole(record, *front, completed);
+  }
   const MutableBuffer buffer = front->buffer();
   const ssize_t moved = system_.recv(record.fd, buffer.data, buffer.size, MSG_DONTWAIT);
   if (BATON_UNLIKELY(moved <= 0)) {
@@ -382,6 +385,14 @@ bool EmulatedEngine::receive_whole(Record& record, Operation& front,
     record.in.failures = 0;
     return true;
   }
+  take_received(record, front, completed);
+  return true;
+}
+
+// One that the slow path has tried names its pool no longer.
+bool EmulatedEngine::receive_pooled(Record& record, Operation& front,
+                                    OperationQueue& completed) noexcept {
+  if (progress(front).attempt.pool != nullptr || !receive_into_block(system_, front)) return false;
   take_received(record, front, completed);
   return true;
 }

@@ -125,6 +125,8 @@ class EmulatedEngine final : public Engine, private WorkerPool::Client {
   [[gnu::noinline]] bool receive_whole(Record& record, Operation& front,
                                        OperationQueue& completed) noexcept
       BATON_REQUIRES(record.in.mutex);
+  bool receive_pooled(Record& record, Operation& front, OperationQueue& completed) noexcept
+      BATON_REQUIRES(record.in.mutex);
   [[gnu::always_inline]] void take_received(Record& record, Operation& front,
                                             OperationQueue& completed) noexcept
       BATON_REQUIRES(record.in.mutex);

@@ -24,10 +24,12 @@
 // the kernel provably uses none of their memory (see the end of a ring in ring.hpp). Until then the
 // engine waits only for the witness and the interrupt descriptor.
 //
-// Pooled reads wait for readiness and then receive into a block taken at that moment. Provided
-// buffers would save the second request, but they are not used: a block given to the kernel is
-// missing from the pool. An idle connection would pin it after all, another processor would find
-// the pool empty, and the pool could not be destroyed while the engine lives.
+// Pooled reads wait for readiness and then receive into a block taken at that moment. If only one
+// socket is ready, a plain call receives at once, which saves an entry. For several, the kernel
+// receives: one entry for all costs less than a call for each. Provided buffers would save the
+// second request, but they are not used: a block given to the kernel is missing from the pool. An
+// idle connection would pin it after all, another processor would find the pool empty, and the pool
+// could not be destroyed while the engine lives.
 #pragma once
 
 #include <atomic>
@@ -94,13 +96,19 @@ class IoUringEngine final : public Engine {
       BATON_REQUIRES(mutex_);
   [[gnu::always_inline]] bool submit_fast(Operation& operation, Lane& lane,
                                           abi::Opcode what) noexcept BATON_REQUIRES(mutex_);
+  [[gnu::always_inline]] abi::Sqe* claim_fast(Operation& operation, Lane& lane) noexcept
+      BATON_REQUIRES(mutex_);
+  [[gnu::noinline]] bool submit_fast_pooled(Operation& operation, Lane& lane) noexcept
+      BATON_REQUIRES(mutex_);
   [[gnu::noinline]] bool submit_fast_list(Operation& operation, Lane& lane) noexcept
       BATON_REQUIRES(mutex_);
   bool submit_fast_datagram(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   bool submit_fast_message(Operation& operation, Lane* lane) noexcept BATON_REQUIRES(mutex_);
-  [[gnu::always_inline]] static bool is_complete(Operation& operation) noexcept;
+  [[gnu::always_inline]] bool is_complete(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[gnu::noinline]] Submission submit_locked(Operation& operation, HandleRecord& record) noexcept;
   [[gnu::noinline]] Submission submit_generally(Operation& operation) noexcept;
+  bool has_block(Operation& operation) noexcept BATON_REQUIRES(mutex_);
+  bool fill_block(Operation& operation) noexcept BATON_REQUIRES(mutex_);
   [[gnu::always_inline]] bool settle_fast(abi::Cqe completion, OperationQueue& done) noexcept
       BATON_REQUIRES(mutex_);
   void settle_datagram(Request& request, int result, OperationQueue& done) noexcept

@@ -267,6 +267,13 @@ void prepare_list(abi::Sqe& request, Operation& operation, Message& message) noe
   prepare_message(request, operation, message, engines::list_of(operation));
 }
 
+void prepare_block(abi::Sqe& request, Operation& operation) noexcept {
+  request.fd = operation.handle()->native();
+  request.opcode = abi::op_recv;
+  set_piece(request, {progress(operation).block, progress(operation).pool->block_size()});
+  request.operation_flags = MSG_DONTWAIT;  // as in prepare_socket()
+}
+
 bool can_merge(const Operation& operation) noexcept {
   return operation.kind() == OperationKind::write_stream &&
          operation.handle()->kind() == HandleKind::stream_socket && remaining_bytes(operation) > 0;

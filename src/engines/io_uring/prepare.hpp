@@ -27,6 +27,8 @@ void prepare(abi::Sqe& request, Operation& operation, Message* message,
 
 /// The same for the first step of a datagram on a socket.
 void prepare_datagram(abi::Sqe& request, Operation& operation, Message* message) noexcept;
+/// The same for a pooled read of a stream socket that has its block.
+void prepare_block(abi::Sqe& request, Operation& operation) noexcept;
 /// The same for the whole list of a stream socket, which one call moves.
 void prepare_list(abi::Sqe& request, Operation& operation, Message& message) noexcept;
 

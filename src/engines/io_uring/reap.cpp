@@ -9,6 +9,7 @@
 #include "base/assert.hpp"
 #include "base/tsan.hpp"
 #include "baton/limits.hpp"
+#include "engines/common/attempt.hpp"
 #include "engines/common/transfer.hpp"
 
 namespace baton::engines::uring {
@@ -29,11 +30,44 @@ bool is_transient(int error) noexcept {
 // The bytes moved complete the operation.
 inline bool IoUringEngine::is_complete(Operation& operation) noexcept {
   const unsigned flags = operation.flags();
-  if ((flags & (Operation::exactly | Operation::until)) == 0) return true;
-  if (BATON_LIKELY((flags & (Operation::vectored | Operation::until)) == 0)) {
-    return operation.bytes() == operation.buffer().size;
-  }
+  if ((flags & (Operation::exactly | Operation::until | Operation::pooled)) == 0) return true;
+  constexpr unsigned special = Operation::vectored | Operation::until | Operation::pooled;
+  if (BATON_LIKELY((flags & special) == 0)) return operation.bytes() == operation.buffer().size;
+  if ((flags & Operation::pooled) != 0) return has_block(operation);
   return complete_without_transfer(operation);
+}
+
+// A pooled read has received; or there is something to receive, and a plain call does it now,
+// unless other completions are at hand: the kernel receives for several in one entry.
+bool IoUringEngine::has_block(Operation& operation) noexcept {
+  Progress& state = progress(operation);
+  if (state.step == Step::poll) {
+    return !ring_->has_completions() && receive_into_block(system_, operation);
+  }
+  operation.set_taken_buffer(state.block, state.pool->block_size());
+  state.block = nullptr;
+  return true;
+}
+
+// Takes a block and lets the kernel receive into it. False: the slow path continues.
+bool IoUringEngine::fill_block(Operation& operation) noexcept {
+  Progress& state = progress(operation);
+  if (state.step != Step::poll) return false;
+  void* const block = state.pool->take();
+  if (BATON_UNLIKELY(block == nullptr)) return false;
+  abi::Sqe* const request = ring_->claim();
+  if (BATON_UNLIKELY(request == nullptr)) {
+    state.pool->give(block);
+    return false;
+  }
+  state.block = block;
+  state.step = Step::perform;
+  state.fast = true;
+  prepare_block(*request, operation);
+  request->user_data = tag_of(state.slot, requests_[state.slot].generation);
+  BATON_TSAN_RELEASE(&operation);
+  ring_->publish();
+  return true;
 }
 
 inline bool IoUringEngine::settle_fast(abi::Cqe completion, OperationQueue& done) noexcept {
@@ -59,7 +93,7 @@ inline bool IoUringEngine::settle_fast(abi::Cqe completion, OperationQueue& done
   operation.finish(0);
   if (BATON_UNLIKELY(lane.queue.has_several() || !is_complete(operation))) {
     operation.set_bytes(0);
-    return false;
+    return operation.has(Operation::pooled) && fill_block(operation);
   }
   lane.covered = 0;
   lane.queue.pop_last();

@@ -2,6 +2,7 @@
 #include "engines/io_uring/io_uring_engine.hpp"
 
 #include <errno.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -53,16 +54,29 @@ inline bool IoUringEngine::submit_fast(Operation& operation, Lane& lane,
   const unsigned found = operation.flags() & special;
   // The bytes already read may contain the delimiter.
   if (BATON_UNLIKELY(found != 0) && (found != Operation::until || operation.bytes() > 0)) {
-    return submit_fast_list(operation, lane);
+    return found == Operation::pooled ? submit_fast_pooled(operation, lane)
+                                      : submit_fast_list(operation, lane);
   }
-  if (BATON_UNLIKELY(operation.buffer().size - 1 >= limits::transfer_max || !lane.queue.empty())) {
-    return false;
-  }
-  abi::Sqe* const request = ring_->claim();
+  if (BATON_UNLIKELY(operation.buffer().size - 1 >= limits::transfer_max)) return false;
+  abi::Sqe* const request = claim_fast(operation, lane);
   if (BATON_UNLIKELY(request == nullptr)) return false;
+  request->opcode = what;
+  request->address = reinterpret_cast<std::uintptr_t>(operation.buffer().data);
+  request->length = static_cast<std::uint32_t>(operation.buffer().size);
+  request->operation_flags = what == abi::op_send ? MSG_NOSIGNAL : 0;
+  BATON_TSAN_RELEASE(&operation);
+  ring_->publish();
+  return true;
+}
+
+// A request for the only operation of a lane. Null: the slow path continues.
+inline abi::Sqe* IoUringEngine::claim_fast(Operation& operation, Lane& lane) noexcept {
+  if (BATON_UNLIKELY(!lane.queue.empty())) return nullptr;
+  abi::Sqe* const request = ring_->claim();
+  if (BATON_UNLIKELY(request == nullptr)) return nullptr;
   std::uint32_t slot = no_index;
   Request* const free = requests_.take_given(slot);
-  if (BATON_UNLIKELY(free == nullptr)) return false;  // the slab must grow first
+  if (BATON_UNLIKELY(free == nullptr)) return nullptr;  // the slab must grow first
   Request& named = *free;
   named.operation = &operation;
   Progress& state = progress(operation) = Progress{};
@@ -74,12 +88,20 @@ inline bool IoUringEngine::submit_fast(Operation& operation, Lane& lane,
   lane.covered = 1;
   ++in_flight_;
   ++in_kernel_;
-  request->opcode = what;
   request->fd = operation.handle()->native();
-  request->address = reinterpret_cast<std::uintptr_t>(operation.buffer().data);
-  request->length = static_cast<std::uint32_t>(operation.buffer().size);
-  request->operation_flags = what == abi::op_send ? MSG_NOSIGNAL : 0;
   request->user_data = tag_of(slot, named.generation);
+  return request;
+}
+
+// The block is taken when there is something to read: settle_fast(). A socket that is not readable
+// has no readiness either.
+bool IoUringEngine::submit_fast_pooled(Operation& operation, Lane& lane) noexcept {
+  if (BATON_UNLIKELY(!operation.handle()->readable())) return false;
+  abi::Sqe* const request = claim_fast(operation, lane);
+  if (BATON_UNLIKELY(request == nullptr)) return false;
+  progress(operation).pool = operation.pool();
+  progress(operation).step = Step::poll;
+  prepare_poll(*request, POLLIN);
   BATON_TSAN_RELEASE(&operation);
   ring_->publish();
   return true;

@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -59,6 +60,37 @@ TEST_P(Errors, a_reset_ends_pending_operations) {
   Probe& late = writing(handle, text, Operation::exactly);
   finish(late);
   EXPECT_TRUE(broken(late));
+}
+
+TEST_P(Errors, a_reset_leaves_no_block_with_a_pooled_read) {
+  BufferPool pool{64, 2};
+  Pair pairs[] = {tcp_pair(), tcp_pair()};
+  Handle* handles[2];
+  for (int i = 0; i < 2; ++i) handles[i] = adopt(pairs[i].ours);
+  const auto start_both = [&] {
+    std::array<Probe*, 2> reads{};
+    for (std::size_t i = 0; i < 2; ++i) {
+      reads[i] = &plain(OperationKind::read_stream, handles[i], Operation::pooled);
+      reads[i]->set_pool(&pool);
+      start(*reads[i]);
+    }
+    return reads;
+  };
+  const std::array<Probe*, 2> first = start_both();
+  for (const Pair& pair : pairs) send_all(pair.peer.get(), "text");
+  for (Probe* read : first) {
+    finish(*read);
+    ASSERT_EQ(read->bytes(), 4U) << read->error().message();
+    pool.give(read->buffer().data);
+  }
+  const std::array<Probe*, 2> last = start_both();
+  for (Pair& pair : pairs) reset(pair.peer);
+  for (Probe* read : last) {
+    finish(*read);
+    EXPECT_EQ(read->error(), std::errc::connection_reset) << read->error().message();
+    EXPECT_EQ(read->buffer().size, 0U);
+  }
+  EXPECT_EQ(pool.available(), 2U);
 }
 
 // The system reports a reset once. Afterwards its reads find an end of the stream.

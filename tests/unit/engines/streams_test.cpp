@@ -309,23 +309,48 @@ TEST_P(Streams, pooled_reads_give_back_what_they_do_not_use) {
   const Connected connected{driver};
   BufferPool pool{16, 1};
   Operation read;
-  read.prepare(OperationKind::read_stream, connected.handle);
-  read.set_pool(&pool);
-  driver.start(read);
-  faults().fail(Call::recv, EAGAIN, 1);
-  connected.send("x");
-  driver.wait_once();
-  if (!driver.is_done(read)) {  // an edge strategy has it asked again at once
-    EXPECT_EQ(pool.available(), 1U);
-    ASSERT_TRUE(driver.run(read));
+  for (const unsigned times : {1U, 2U, 3U}) {
+    read.prepare(OperationKind::read_stream, connected.handle);
+    read.set_pool(&pool);
+    driver.start(read);
+    faults().fail(Call::recv, EAGAIN, times);
+    connected.send("x");
+    driver.wait_once();
+    if (!driver.is_done(read)) {  // an edge strategy has it asked again at once
+      EXPECT_EQ(pool.available(), 1U);
+      ASSERT_TRUE(driver.run(read));
+    }
+    EXPECT_EQ(*read.result(), 1U);
+    pool.give(read.buffer().data);
   }
-  EXPECT_EQ(*read.result(), 1U);
-  pool.give(read.buffer().data);
   read.prepare(OperationKind::read_stream, connected.handle);
   read.set_pool(&pool);
   driver.start(read);
   EXPECT_EQ(driver.cancel(read), CancelAnswer::completed);
   EXPECT_EQ(read.buffer().size, 0U);
+  EXPECT_EQ(pool.available(), 1U);
+}
+
+// The system reports it once.
+TEST_P(Streams, a_pooled_read_that_fails_has_no_block) {
+  Connected connected{driver};
+  BufferPool pool{16, 1};
+  Operation read;
+  const auto start = [&] {
+    read.prepare(OperationKind::read_stream, connected.handle);
+    read.set_pool(&pool);
+    driver.start(read);
+  };
+  start();
+  connected.send("1");
+  ASSERT_TRUE(driver.run(read));
+  pool.give(read.buffer().data);
+  start();
+  faults().fail(Call::recv, ECONNRESET, 1);
+  connected.send("2");
+  ASSERT_TRUE(driver.run(read));
+  EXPECT_EQ(read.error(), std::errc::connection_reset);
+  EXPECT_EQ(read.buffer().data, nullptr);
   EXPECT_EQ(pool.available(), 1U);
 }
 

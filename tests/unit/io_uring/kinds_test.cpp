@@ -595,6 +595,81 @@ TEST_P(Kinds, pooled_read_of_an_empty_pool) {
   ::close(pair.right);
 }
 
+// One that is ready alone, and several at once: the last finds the pool empty.
+TEST_P(Kinds, pooled_reads_that_are_ready_together) {
+  BufferPool pool{64, 2};
+  Pair pairs[3];
+  Handle* handles[3];
+  Operation reads[3];
+  const auto start = [&](int i) {
+    reads[i].prepare(OperationKind::read_stream, handles[i]);
+    reads[i].set_pool(&pool);
+    driver.start(reads[i]);
+  };
+  for (int i = 0; i < 3; ++i) {
+    pairs[i] = stream_pair();
+    handles[i] = driver.adopt(pairs[i].left, HandleKind::stream_socket);
+    start(i);
+  }
+  driver.expect_quiet();
+  EXPECT_EQ(pool.available(), 2U);
+  for (const Pair& pair : pairs) write_all(pair.right, "pooled");
+  for (const Operation& read : reads) ASSERT_TRUE(driver.run_until(read));
+  int failed = 0;
+  for (int i = 0; i < 3; ++i) {
+    if (reads[i].failed()) {
+      ++failed;
+      EXPECT_EQ(reads[i].error(), errc::pool_exhausted);
+      EXPECT_EQ(reads[i].buffer().data, nullptr);
+      continue;
+    }
+    const PooledBuffer block{pool, reads[i].buffer().data, reads[i].bytes()};
+    EXPECT_EQ(reads[i].buffer().size, 64U);
+    EXPECT_EQ(reads[i].bytes(), 6U);
+    EXPECT_EQ(std::memcmp(block.bytes().data(), "pooled", 6), 0);
+  }
+  EXPECT_EQ(failed, 1);
+  EXPECT_EQ(pool.available(), 2U);
+  for (int i = 0; i < 3; ++i) {
+    if (reads[i].failed()) {
+      start(i);
+      ASSERT_TRUE(driver.run_until(reads[i])) << "nothing was lost";
+      EXPECT_EQ(*reads[i].result(), 6U);
+      pool.give(reads[i].buffer().data);
+    }
+  }
+  // The streams end together.
+  for (int i = 0; i < 3; ++i) start(i);
+  driver.expect_quiet();
+  for (const Pair& pair : pairs) ::close(pair.right);
+  for (const Operation& read : reads) {
+    ASSERT_TRUE(driver.run_until(read));
+    EXPECT_TRUE(read.failed() ? read.error() == errc::pool_exhausted : *read.result() == 0U);
+    EXPECT_EQ(read.buffer().data, nullptr);
+  }
+  EXPECT_EQ(pool.available(), 2U);
+}
+
+// Another reader has emptied the socket between the poll and the call: no block stays taken.
+TEST_P(Kinds, pooled_read_that_finds_nothing) {
+  BufferPool pool{64, 1};
+  const Pair pair = stream_pair();
+  Operation read;
+  read.prepare(OperationKind::read_stream, driver.adopt(pair.left, HandleKind::stream_socket));
+  read.set_pool(&pool);
+  driver.start(read);
+  driver.expect_quiet();
+  write_all(pair.right, "gone");
+  ASSERT_EQ(read_all(pair.left), "gone");
+  for (int i = 0; i < 4; ++i) driver.expect_nothing();
+  EXPECT_EQ(pool.available(), 1U);
+  write_all(pair.right, "more");
+  ASSERT_TRUE(driver.run_until(read));
+  EXPECT_EQ(*read.result(), 4U);
+  pool.give(read.buffer().data);
+  ::close(pair.right);
+}
+
 TEST_P(Kinds, pooled_read_of_a_file) {
   BufferPool pool{64, 1};
   const int fd = temporary_file();
