@@ -820,7 +820,7 @@ public final class AsynchChannel implements AutoCloseable {
     return isOpen() && side.isIdle() && core.endpoint.isConnected();
   }
 
-  private boolean is(Endpoint.Kind kind) {
+  boolean is(Endpoint.Kind kind) {
     return core.endpoint != null && core.endpoint.kind() == kind;
   }
 

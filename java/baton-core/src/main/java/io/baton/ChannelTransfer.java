@@ -30,8 +30,11 @@ final class ChannelTransfer extends Task implements Transfer {
 
   FileWork fileWork;
 
-  // Written by the lane, read by a worker that has not begun yet, or waits for its file.
+  // Written by the lane, read by a worker that has not begun yet.
   private volatile boolean skip;
+
+  /** In nanoseconds, before a file that has moved nothing is asked again. */
+  long pause;
 
   int moved;
   SocketAddress sender;
@@ -60,6 +63,7 @@ final class ChannelTransfer extends Task implements Transfer {
   }
 
   void start() {
+    pause = 0;
     moved = 0;
     sender = null;
     connection = null;
@@ -100,18 +104,13 @@ final class ChannelTransfer extends Task implements Transfer {
     }
   }
 
-  /** A worker: it shall end early. */
-  boolean isSkipped() {
-    return skip;
-  }
-
-  /** A worker carries it out for a file and returns it to the lane. */
+  /** A worker carries it out for a file and returns it to the lane, or to the workers. */
   void work() {
     try {
       if (skip) {
         wasCancelled = true;
-      } else {
-        core.file.perform(this);
+      } else if (!core.file.perform(this)) {
+        return;
       }
     } catch (Throwable e) {
       // Errors, too: java.nio needs direct memory for heap buffers, and there may be none.

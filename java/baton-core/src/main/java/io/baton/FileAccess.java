@@ -32,32 +32,32 @@ final class FileAccess {
     }
   }
 
-  /** A worker. */
-  void perform(ChannelTransfer transfer) throws IOException {
+  /** A worker. False: nothing has moved yet, and the workers have it again. */
+  boolean perform(ChannelTransfer transfer) throws IOException {
     switch (transfer.fileWork) {
-      case READ, WRITE -> moveSome(transfer);
+      case READ, WRITE -> {
+        return hasMoved(transfer);
+      }
       case SYNC -> channel.force(true);
       case CLOSE -> channel.close();
     }
+    return true;
   }
 
   /**
-   * Waits for the file if it moves nothing: it is in non-blocking mode then, as an inherited
-   * standard input may be.
+   * A file that moves nothing is in non-blocking mode, as an inherited standard input may be. It is
+   * asked again behind the work of other files, which could not even close if all workers waited.
    */
-  private void moveSome(ChannelTransfer transfer) throws IOException {
+  private boolean hasMoved(ChannelTransfer transfer) throws IOException {
     ByteBuffer buffer = transfer.buffer();
     transfer.moved = move(transfer, buffer);
-    long pause = PAUSE_MIN;
-    while (transfer.moved == 0 && buffer.hasRemaining()) {
-      if (transfer.isSkipped()) {
-        transfer.wasCancelled = true;
-        return;
-      }
-      LockSupport.parkNanos(pause);
-      pause = Math.min(2 * pause, PAUSE_MAX);
-      transfer.moved = move(transfer, buffer);
+    if (transfer.moved != 0 || !buffer.hasRemaining()) {
+      return true;
     }
+    transfer.pause = Math.min(Math.max(PAUSE_MIN, 2 * transfer.pause), PAUSE_MAX);
+    LockSupport.parkNanos(transfer.pause);
+    workers.execute(transfer::work);
+    return false;
   }
 
   private int move(ChannelTransfer transfer, ByteBuffer buffer) throws IOException {

@@ -1,5 +1,6 @@
 package io.baton;
 
+import io.baton.spi.Endpoint;
 import java.io.EOFException;
 import java.net.SocketAddress;
 import java.nio.ByteBuffer;
@@ -105,6 +106,10 @@ public final class OpRead extends Operation {
   /** Adds the bytes of a transfer (negative: the end). True if more is to be read. */
   boolean advance(int moved) {
     if (moved < 0) {
+      if (channel.is(Endpoint.Kind.DATAGRAM)) {
+        // The answer of java.nio for an empty one.
+        return until == Until.FULL;
+      }
       if (until != Until.SOMETHING) {
         error =
             new EOFException(

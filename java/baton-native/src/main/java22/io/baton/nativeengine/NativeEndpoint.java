@@ -47,6 +47,11 @@ final class NativeEndpoint implements Endpoint {
 
   Transfer closing;
 
+  /** For the lane: the engine's list of those whose descriptors the library has. */
+  NativeEndpoint tiedBefore;
+
+  NativeEndpoint tiedBehind;
+
   private final NativeCalls calls;
   private final Kind kind;
   private final int family;
@@ -183,7 +188,7 @@ final class NativeEndpoint implements Endpoint {
     return lingers;
   }
 
-  /** The descriptor was closed by the library. */
+  /** The library has closed the descriptor, or will: no other thread gets at it from now on. */
   synchronized void lost() {
     closed = true;
     lost = true;

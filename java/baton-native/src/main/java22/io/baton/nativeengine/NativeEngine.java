@@ -72,6 +72,9 @@ final class NativeEngine implements Engine {
   // There was no memory to close them. A list that needs none.
   private NativeEndpoint unclosed;
 
+  // The library closes their descriptors if the engine fails. Another such list.
+  private NativeEndpoint tied;
+
   private Request[] slots = new Request[64];
   private int[] freeSlots = new int[slots.length];
   private int freeCount;
@@ -266,17 +269,46 @@ final class NativeEngine implements Engine {
           case LISTENER -> Layouts.LISTENER;
           case DATAGRAM -> Layouts.DATAGRAM_SOCKET;
         };
-    int error = calls.adopt(proactor, endpoint.descriptor(), kind, Layouts.OWNED, handle.address());
+    int error = adopt(endpoint, kind);
     if (error != 0) {
-      if (error == Errors.OUT_OF_MEMORY) {
-        // Then, and only then, the library has closed it.
-        endpoint.lost();
-      }
       fail(request, error);
       return false;
     }
     endpoint.handle = handle.get(ValueLayout.JAVA_LONG, 0);
+    endpoint.tiedBehind = tied;
+    if (tied != null) {
+      tied.tiedBefore = endpoint;
+    }
+    tied = endpoint;
     return true;
+  }
+
+  private int adopt(NativeEndpoint endpoint, int kind) {
+    // Other threads wait: the number may be another file's as soon as the library has closed it.
+    synchronized (endpoint) {
+      int error =
+          calls.adopt(proactor, endpoint.descriptor(), kind, Layouts.OWNED, handle.address());
+      if (error == Errors.OUT_OF_MEMORY) {
+        // Then, and only then, the library has closed it.
+        endpoint.lost();
+      }
+      return error;
+    }
+  }
+
+  /** It is closing: no other thread gets at its descriptor. */
+  private void untie(NativeEndpoint endpoint) {
+    if (endpoint.tiedBefore == null) {
+      tied = endpoint.tiedBehind;
+    } else {
+      endpoint.tiedBefore.tiedBehind = endpoint.tiedBehind;
+    }
+    if (endpoint.tiedBehind != null) {
+      endpoint.tiedBehind.tiedBefore = endpoint.tiedBefore;
+    }
+    // As in Lane: a program that keeps this one must not keep its neighbours.
+    endpoint.tiedBefore = null;
+    endpoint.tiedBehind = null;
   }
 
   // -- starting ----------------------------------------------------------------------------------
@@ -379,6 +411,7 @@ final class NativeEngine implements Engine {
     if (mayWait) {
       tellLinger(endpoint);
     }
+    untie(endpoint);
     request.kind = Kind.CLOSE;
     queue.add(request);
   }
@@ -504,7 +537,10 @@ final class NativeEngine implements Engine {
       }
     } catch (Throwable e) {
       // The library completes everything now, and after that nothing may write to the program's
-      // memory.
+      // memory. It closes the descriptors as well, whose numbers may be other files' at once.
+      for (NativeEndpoint one = tied; one != null; one = one.tiedBehind) {
+        one.lost();
+      }
       closeProactor();
       throw e;
     }

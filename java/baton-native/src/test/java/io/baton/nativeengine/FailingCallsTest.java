@@ -2,6 +2,7 @@ package io.baton.nativeengine;
 
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -266,6 +267,39 @@ class FailingCallsTest extends EngineContract {
     // A second close of the number would be an error, or hit a stranger.
     recorder.next(What.CLOSED);
     assertEquals(null, takeReported());
+  }
+
+  @Test
+  void noOtherThreadUsesADescriptorThatAFailedAdoptHasClosed() throws Exception {
+    Recorder recorder = new Recorder();
+    AsynchChannel channel = demultiplexor.openStream(recorder);
+    var asked = new CompletableFuture<Void>();
+    Thread other =
+        new Thread(
+            () -> {
+              try {
+                channel.getLocalAddress();
+                asked.complete(null);
+              } catch (Throwable e) {
+                asked.completeExceptionally(e);
+              }
+            });
+    calls.replaceNext(
+        "adopt",
+        arguments -> {
+          calls.real().closeDescriptor((int) arguments[1]);
+          other.start();
+          while (!asked.isDone() && other.getState() != Thread.State.BLOCKED) {
+            Thread.onSpinWait();
+          }
+          return Errors.OUT_OF_MEMORY;
+        });
+    channel.connect(loopback());
+    recorder.nextFailed(What.CONNECT, IOException.class);
+    assertInstanceOf(
+        ClosedChannelException.class, Patience.awaitFailure(asked, "the answer for the address"));
+    channel.close();
+    recorder.next(What.CLOSED);
   }
 
   @Test
@@ -663,6 +697,34 @@ class FailingCallsTest extends EngineContract {
       } catch (IOException e) {
         assertTrue(e.getMessage().contains("reset"), e::toString);
       }
+    }
+  }
+
+  /** The library closes them before the lane tells its channels. */
+  @Test
+  void noOtherThreadUsesTheDescriptorsOfALostEngine() throws Exception {
+    Demultiplexor broken = builder().exceptionHandler(error -> {}).open();
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(broken, recorder)) {
+      AsynchChannel channel = connection.channel();
+      channel.read(ByteBuffer.allocateDirect(16));
+      onLane(channel, () -> {});
+      List<Throwable> refused = new ArrayList<>();
+      calls.replaceNext(
+          "close",
+          arguments -> {
+            calls.real().close((long) arguments[0]);
+            ByteBuffer buffer = ByteBuffer.allocate(1);
+            refused.add(assertThrows(IOException.class, () -> channel.tryWrite(buffer)));
+            refused.add(assertThrows(IOException.class, channel::getLocalAddress));
+            return null;
+          });
+      channel.post(() -> calls.failNext("exchange", -IO_ERROR));
+      Patience.await(broken.terminated(), "the end");
+      assertEquals(2, refused.size());
+      refused.forEach(one -> assertInstanceOf(ClosedChannelException.class, one));
+      recorder.nextFailed(What.READ, IOException.class);
+      assertEquals(CloseReason.ENGINE_FAILED, recorder.next(What.CLOSED).reason());
     }
   }
 

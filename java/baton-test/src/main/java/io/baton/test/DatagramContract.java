@@ -109,6 +109,11 @@ public abstract class DatagramContract extends EngineContract {
         assertEquals(0, empty.bytes());
         assertEquals(fixed ? null : peer.getLocalSocketAddress(), empty.sender());
         assertEquals("next", recorder.nextGood(What.READ).text());
+        // Nor is it an end.
+        channel.readExactly(ByteBuffer.allocate(4));
+        peer.send(new DatagramPacket(new byte[0], 0, address(channel)));
+        peer.send(new DatagramPacket(bytes("full"), 4, address(channel)));
+        assertEquals("full", recorder.nextGood(What.READ).text());
       }
     }
   }

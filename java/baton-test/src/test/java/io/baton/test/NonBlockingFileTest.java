@@ -109,4 +109,29 @@ class NonBlockingFileTest {
     }
     assertEquals(much.capacity(), Patience.await(write, "the write"));
   }
+
+  /** More files that wait than workers. */
+  @Test
+  void filesThatWaitLeaveTheWorkersToOthers() throws IOException {
+    try (Demultiplexor narrow =
+        Demultiplexor.builder().engine("nio").threads(1).fileThreads(1).open()) {
+      pipe.tries = new CountDownLatch(1);
+      var waiting = new AsynchChannel(narrow, new Recorder(), pipe).futures();
+      CompletableFuture<Integer> read = waiting.read(ByteBuffer.allocate(9));
+      Patience.await(pipe.tries, "a try");
+      try (PipeFile second = new PipeFile()) {
+        second.tries = new CountDownLatch(1);
+        var other = new AsynchChannel(narrow, new Recorder(), second).futures();
+        assertInstanceOf(
+            OperationTimedOutException.class,
+            Patience.awaitFailure(
+                other.read(ByteBuffer.allocate(9), Duration.ofMillis(1)), "the late read"));
+        second.pipe.sink().write(ByteBuffer.wrap(new byte[] {1, 2, 3}));
+        assertEquals(3, Patience.await(other.read(ByteBuffer.allocate(9)), "the other read"));
+        Patience.await(other.close(), "the close");
+      }
+      pipe.pipe.sink().write(ByteBuffer.wrap(new byte[] {1}));
+      assertEquals(1, Patience.await(read, "the first read"));
+    }
+  }
 }
