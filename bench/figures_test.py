@@ -209,7 +209,8 @@ class Figures(unittest.TestCase):
         self.kept = json.loads(instructions.KEPT.read_text())["instructions"]
 
     def compare(self, label, pair, name):
-        for shown, kept in zip(pair, (self.kept[name][row] for row in instructions.ROWS)):
+        # Those of dedicated mode have no row of one connection.
+        for shown, kept in zip(pair, self.kept[name].values(), strict=True):
             self.assertLessEqual(abs(shown - kept), kept * instructions.TOLERANCE,
                                  f"{label}: {shown} is shown, {kept} is kept ({name})")
 
