@@ -432,7 +432,7 @@ public final class AsynchChannel implements AutoCloseable {
    * Runs something on the channel's lane, so never beside its handler.
    *
    * @param action its exceptions go to the Demultiplexor's exception handler
-   * @throws StoppedException if the lane has ended
+   * @throws StoppedException if the lane ends or has ended
    */
   public void post(Runnable action) {
     Check.notNull(action, "action");

@@ -586,7 +586,7 @@ final class ChannelCore {
       return operation != null;
     }
     try {
-      endEarly(operation, cancelError(operation));
+      endEarly(operation, cancelError());
     } catch (StackOverflowError e) {
       // As in start(): it may have left its queue.
       synchronized (lane.brokenLock) {
@@ -639,10 +639,9 @@ final class ChannelCore {
     }
   }
 
-  private static Throwable cancelError(Operation operation) {
+  private static Throwable cancelError() {
     try {
-      return new OperationCancelledException(
-          "this operation was cancelled; " + operation.bytes + " bytes were moved");
+      return new OperationCancelledException("this operation was cancelled");
     } catch (OutOfMemoryError e) {
       return e;
     }

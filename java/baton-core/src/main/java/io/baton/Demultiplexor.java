@@ -83,7 +83,8 @@ public final class Demultiplexor implements AutoCloseable {
    * them it has the best engine and a lane for each processor.
    *
    * @return a running one
-   * @throws IOException if the engine cannot be opened
+   * @throws IOException if the engine cannot be opened, or refuses the value of a setting of its
+   *     own
    * @throws IllegalArgumentException if the property or variable is wrong; the message says where
    */
   public static Demultiplexor open() throws IOException {
@@ -289,7 +290,7 @@ public final class Demultiplexor implements AutoCloseable {
    * Runs something on one of the lanes.
    *
    * @param action its exceptions go to the exception handler
-   * @throws StoppedException if the lanes have ended
+   * @throws StoppedException if the lanes end or have ended
    */
   public void post(Runnable action) {
     Check.notNull(action, "action");
@@ -438,12 +439,19 @@ public final class Demultiplexor implements AutoCloseable {
     if (phase.get() == STOPPING || isStopping() && core.isListener()) {
       throw stopped("a new channel");
     }
-    // Made before the channel is counted: there may be no memory for it.
-    Posted adding = core.lane.isCurrent() ? null : new Posted(core.lane, () -> core.lane.add(core));
+    boolean here = core.lane.isCurrent();
+    // Made before the channel is counted: there may be no memory for it. A handler is not called
+    // inside the call that opens its channel.
+    Posted later = null;
+    if (!here) {
+      later = new Posted(core.lane, () -> core.lane.add(core, null));
+    } else if (isStopping()) {
+      later = new Posted(core.lane, core::tellStopping);
+    }
     openChannels.incrementAndGet();
-    if (adding == null) {
-      core.lane.add(core);
-    } else if (!core.lane.submit(adding)) {
+    if (here) {
+      core.lane.add(core, later);
+    } else if (!core.lane.submit(later)) {
       channelClosed();
       throw stopped("a new channel");
     }

@@ -158,7 +158,8 @@ public final class DemultiplexorBuilder {
    * Opens it.
    *
    * @return running
-   * @throws IOException if the engine cannot be opened; the message says why
+   * @throws IOException if the engine cannot be opened, or refuses the value of a setting of its
+   *     own; the message says why
    * @throws IllegalArgumentException if a setting is wrong; the message says where it came from
    */
   public Demultiplexor open() throws IOException {

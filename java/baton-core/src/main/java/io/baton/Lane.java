@@ -88,6 +88,9 @@ final class Lane implements Runnable {
   private boolean draining;
   private boolean stopping;
 
+  /** Only pieces of the program are left: they run, and no more of them are taken. */
+  private volatile boolean ending;
+
   Lane(Demultiplexor demultiplexor, int number) {
     this.demultiplexor = demultiplexor;
     this.number = number;
@@ -187,9 +190,12 @@ final class Lane implements Runnable {
     }
   }
 
-  /** Runs a piece of the library on the lane. */
+  /**
+   * Runs something on the lane. False also while the lane ends: a program that posts again and
+   * again, from inside or from another thread, would keep it from that.
+   */
   boolean submit(Runnable action) {
-    return submit(new Posted(this, action));
+    return !ending && submit(new Posted(this, action));
   }
 
   boolean hasFailed() {
@@ -238,12 +244,16 @@ final class Lane implements Runnable {
         // A lane that ended here would leave its channels silent for ever.
         report(e);
       }
-    } while (!(stopping
-        && channels == null
-        && ready.isEmpty()
-        && again.isEmpty()
-        && inbox.closeIfEmpty()));
+    } while (!mayEnd());
     end();
+  }
+
+  private boolean mayEnd() {
+    if (!stopping || channels != null) {
+      return false;
+    }
+    ending = true;
+    return ready.isEmpty() && again.isEmpty() && inbox.closeIfEmpty();
   }
 
   /** False for lack of memory. The thread that opens the Demultiplexor waits. */
@@ -397,7 +407,8 @@ final class Lane implements Runnable {
     engine.cancel(transfer);
   }
 
-  void add(ChannelCore core) {
+  /** telling: runs tellStopping() later if need be; null to do so here. */
+  void add(ChannelCore core, Posted telling) {
     core.isListed = true;
     core.following = channels;
     if (channels != null) {
@@ -406,6 +417,8 @@ final class Lane implements Runnable {
     channels = core;
     if (stopping) {
       core.close(CloseReason.STOPPED, null);
+    } else if (draining && telling != null) {
+      ready.add(telling);
     } else if (draining) {
       drain(core);
     }

@@ -97,9 +97,8 @@ public abstract sealed class Operation extends Timed
 
   @Override
   void expired() {
+    // Without the number of bytes: the engine may have moved more of them.
     channel.core.endEarly(
-        this,
-        new OperationTimedOutException(
-            "the deadline of this operation has passed; " + bytes + " bytes were moved"));
+        this, new OperationTimedOutException("the deadline of this operation has passed"));
   }
 }

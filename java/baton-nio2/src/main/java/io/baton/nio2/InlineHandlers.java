@@ -1,6 +1,7 @@
 package io.baton.nio2;
 
 import io.baton.DemultiplexorBuilder;
+import io.baton.StoppedException;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.time.Duration;
@@ -99,8 +100,9 @@ final class InlineHandlers implements Handlers {
       Pending<?, ?> first = putOff.peek();
       try {
         group.demultiplexor().post(first);
-      } catch (OutOfMemoryError e) {
-        // Without memory the order matters less than that they come.
+      } catch (OutOfMemoryError | StoppedException e) {
+        // Without memory, or at the end of a lane whose engine has failed, the order matters less
+        // than that they come.
         putOff.poll();
         arrived(first);
         continue;

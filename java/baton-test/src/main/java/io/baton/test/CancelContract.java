@@ -195,6 +195,25 @@ public abstract class CancelContract extends EngineContract {
     }
   }
 
+  /** The engine may have moved more by its end than at the request. */
+  @Test
+  void rule5TheErrorOfACancelledWriteTellsNoWrongNumber() throws Exception {
+    Recorder recorder = new Recorder();
+    try (Connection connection = connected(recorder)) {
+      AsynchChannel channel = connection.channel();
+      onLane(
+          channel,
+          () -> {
+            long number = channel.write(ByteBuffer.allocate(MUCH));
+            assertTrue(channel.cancel(number));
+          });
+      Completion write = recorder.next(What.WRITE);
+      assertInstanceOf(OperationCancelledException.class, write.error());
+      assertEquals(write.bytes(), write.buffer().position());
+      assertFalse(write.error().getMessage().matches(".*[0-9].*"), write.error().getMessage());
+    }
+  }
+
   @Test
   void rule5CancelRacesWithCompletion() throws Exception {
     Recorder recorder = new Recorder();

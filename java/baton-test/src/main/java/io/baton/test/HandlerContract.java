@@ -574,24 +574,50 @@ public abstract class HandlerContract extends EngineContract {
     Demultiplexor own = builder().threads(1).open();
     Recorder late = new Recorder();
     CompletableFuture<AsynchChannel> second = new CompletableFuture<>();
+    CompletableFuture<Integer> toldInside = new CompletableFuture<>();
     Recorder recorder =
         new Recorder() {
           @Override
           public void onStopping(AsynchChannel channel) throws Exception {
             super.onStopping(channel);
-            second.complete(own.openStream(late));
+            AsynchChannel opened = own.openStream(late);
+            toldInside.complete(late.waiting());
+            second.complete(opened);
           }
         };
     AsynchChannel first = own.openStream(recorder);
     CompletableFuture<Void> end = own.stop(Duration.ofDays(1));
     recorder.next(What.STOPPING);
-    // Before anything else of the lane, and once.
+    // Once, and not inside the call that opens it.
     late.next(What.STOPPING);
+    assertEquals(0, Patience.await(toldInside, "the first channel"));
     Patience.await(second, "the second channel").close();
     first.close();
     Patience.await(end, "the end");
     late.next(What.CLOSED);
     assertEquals(0, late.waiting());
+  }
+
+  @Test
+  void rule9WorkThatPostsItselfForEverDoesNotHoldUpTheEnd() throws Exception {
+    Demultiplexor own = builder().threads(1).open();
+    CountDownLatch ran = new CountDownLatch(10);
+    CompletableFuture<StoppedException> refused = new CompletableFuture<>();
+    own.post(
+        new Runnable() {
+          @Override
+          public void run() {
+            ran.countDown();
+            try {
+              own.post(this);
+            } catch (StoppedException e) {
+              refused.complete(e);
+            }
+          }
+        });
+    Patience.await(ran, "the work");
+    Patience.await(own.stop(Duration.ZERO), "the end");
+    Patience.await(refused, "the refusal");
   }
 
   @Test
