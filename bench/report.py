@@ -340,7 +340,8 @@ def instruction_table(table_of):
     """User-space instructions of a message, program by program."""
     counted = {name: rows for name, rows in table_of.items() if not isinstance(rows, str)}
     heads = list(next(iter(counted.values()), {}))
-    rows = [[name, *(f"{rows[h]:,.0f}" for h in heads)] for name, rows in counted.items()]
+    rows = [[name, *(f"{rows[h]:,.0f}" if h in rows else "-" for h in heads)]
+            for name, rows in counted.items()]
     text = table(["program", *heads], rows)
     for name in table_of:
         if name not in counted:

@@ -177,6 +177,7 @@ class [[nodiscard("nothing is started until it is awaited")]] Timer::Wait final
   using AwaiterModifiers::limit;
   /// For .timeout() and .deadline().
   void limit(Deadline when) noexcept { limit_ = when; }
+  /// For the modifiers.
   [[nodiscard]] Operation& operation() noexcept { return timer_.operation_; }
 
  private:

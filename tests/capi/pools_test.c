@@ -1,9 +1,7 @@
 /* Reads that take a buffer from a pool when data arrives, and accepts that return handles.
  * usage: pools_test CONFIGURATION */
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -353,43 +351,6 @@ static void an_accept_waits_for_a_handle(void) {
   CHECK_EQUAL(descriptors_open(), before);
 }
 
-/* The second connection is closed behind the library's back, after its accept and before it is
- * brought. */
-static void an_accept_whose_connection_cannot_be_adopted(void) {
-  const int before = descriptors_open();
-  baton_proactor* const proactor = open_proactor(configuration, 8);
-  baton_handle listener = 0;
-  baton_endpoint where;
-  baton_completion done;
-  int clients[2];
-  int i;
-  CHECK_EQUAL(baton_listen(proactor, "127.0.0.1:0", 4, &listener), 0);
-  CHECK_EQUAL(baton_local_endpoint(proactor, listener, &where), 0);
-  for (i = 0; i < 2; ++i) {
-    clients[i] = socket(AF_INET, SOCK_STREAM, 0);
-    CHECK_EQUAL(
-        connect(clients[i], (const struct sockaddr*)(const void*)where.address, where.length), 0);
-  }
-  for (i = 0; i < 2; ++i) {
-    baton_operation accept_one = operation(BATON_ACCEPT, listener, 1 + (uint64_t)i);
-    accept_one.flags = BATON_ADOPT;
-    start(proactor, accept_one);
-  }
-  done = wait_one(proactor);
-  CHECK_EQUAL(done.error, 0);
-  CHECK(done.handle != 0);
-  /* A thread of the library's accepts it a moment later. By the system call itself: for
-   * ThreadSanitizer a descriptor is new until the accept of that thread has returned. */
-  while (syscall(SYS_close, (int)done.result + 1) != 0) sched_yield();
-  done = wait_one(proactor);
-  CHECK_EQUAL(done.error, EBADF);
-  CHECK_EQUAL(done.handle, 0);
-  CHECK_EQUAL(done.result, -1);
-  baton_close(proactor);
-  for (i = 0; i < 2; ++i) close(clients[i]);
-  CHECK_EQUAL(descriptors_open(), before);
-}
-
 /* Its close waits until the peer has taken everything. A worker does that: meanwhile others are
  * served. The time is longer than any test may take. */
 static void accepts_one_that_lingers(int before_bind) {
@@ -488,7 +449,6 @@ int main(int argc, char** argv) {
   an_accept_after_one_that_adopts();
   a_read_after_an_accept_with_an_address();
   an_accept_waits_for_a_handle();
-  an_accept_whose_connection_cannot_be_adopted();
   an_accepted_connection_lingers_as_its_listener();
   polled_accepts_bring_descriptors(proactor);
   baton_close(proactor);

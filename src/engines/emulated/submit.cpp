@@ -156,9 +156,9 @@ Submission EmulatedEngine::submit_watched(Operation& operation, Record& record,
         behind_waits(direction.queue) == nullptr && Performer::needs_no_transfer(operation)) {
       return Submission::completed;
     }
-    if (first && operation.kind() == OperationKind::accept &&
-        take_waiting_connection(operation, record)) {
-      return Submission::completed;
+    if (first && operation.kind() == OperationKind::accept) {
+      record.in.mutex.assume_held();  // it is that of `direction`
+      if (take_waiting_connection(operation, record)) return Submission::completed;
     }
     const bool ahead = !first && direction.order.idle() && passes(operation, direction.queue);
     if (ahead && perform_ahead(operation) == Outcome::done) return Submission::completed;
