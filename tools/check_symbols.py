@@ -56,7 +56,7 @@ ENGINE_CALLS = {
 # T, D, B, R: functions and data that one file defines. Weak ones may be in any object file.
 OWN = "TDBRGS"
 ABI_TAG = re.compile(r"baton_abi_")
-# A target without folders of its own has "." before the path.
+# CMake's list of the objects has "./" before the path.
 OBJECT = re.compile(r"/baton_objects\.dir/(?:\./)?(src/.*\.cpp)\.o$")
 
 

@@ -267,15 +267,17 @@ TEST_P(Streams, scatter_and_gather) {
 
 // -- pooled reads ---------------------------------------------------------------------------------
 
+void start_pooled(Driver& driver, Operation& read, Handle* handle, BufferPool& pool) {
+  read.prepare(OperationKind::read_stream, handle);
+  read.set_pool(&pool);
+  driver.start(read);
+}
+
 TEST_P(Streams, pooled_reads_take_a_block_only_with_data) {
   Connected connected{driver};
   BufferPool pool{16, 1};
   Operation read;
-  const auto start = [&] {
-    read.prepare(OperationKind::read_stream, connected.handle);
-    read.set_pool(&pool);
-    driver.start(read);
-  };
+  const auto start = [&] { start_pooled(driver, read, connected.handle, pool); };
   start();
   driver.expect_nothing();
   EXPECT_EQ(pool.available(), 1U);
@@ -310,9 +312,7 @@ TEST_P(Streams, pooled_reads_give_back_what_they_do_not_use) {
   BufferPool pool{16, 1};
   Operation read;
   for (const unsigned times : {1U, 2U, 3U}) {
-    read.prepare(OperationKind::read_stream, connected.handle);
-    read.set_pool(&pool);
-    driver.start(read);
+    start_pooled(driver, read, connected.handle, pool);
     faults().fail(Call::recv, EAGAIN, times);
     connected.send("x");
     driver.wait_once();
@@ -323,9 +323,7 @@ TEST_P(Streams, pooled_reads_give_back_what_they_do_not_use) {
     EXPECT_EQ(*read.result(), 1U);
     pool.give(read.buffer().data);
   }
-  read.prepare(OperationKind::read_stream, connected.handle);
-  read.set_pool(&pool);
-  driver.start(read);
+  start_pooled(driver, read, connected.handle, pool);
   EXPECT_EQ(driver.cancel(read), CancelAnswer::completed);
   EXPECT_EQ(read.buffer().size, 0U);
   EXPECT_EQ(pool.available(), 1U);
@@ -336,11 +334,7 @@ TEST_P(Streams, a_pooled_read_that_fails_has_no_block) {
   Connected connected{driver};
   BufferPool pool{16, 1};
   Operation read;
-  const auto start = [&] {
-    read.prepare(OperationKind::read_stream, connected.handle);
-    read.set_pool(&pool);
-    driver.start(read);
-  };
+  const auto start = [&] { start_pooled(driver, read, connected.handle, pool); };
   start();
   connected.send("1");
   ASSERT_TRUE(driver.run(read));

@@ -7,16 +7,11 @@ import io.baton.spi.ChannelEndpoint;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
-import java.net.Socket;
-import java.net.SocketAddress;
 import java.net.SocketException;
-import java.net.SocketOption;
 import java.nio.ByteBuffer;
 import java.nio.channels.ClosedChannelException;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
-import java.nio.channels.spi.SelectorProvider;
-import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -50,10 +45,24 @@ class ChannelEndpointTest {
   /** As keep-alive finds it. The system tells a read of it once, and java.nio does not remember. */
   @Test
   void aPeerThatAnswersNoMoreIsNoEnd() throws Exception {
-    ChannelEndpoint endpoint = new ChannelEndpoint(new SilentPeer());
+    String reason = "Connection timed out";
+    FakeConnection silent =
+        new FakeConnection() {
+          private boolean told;
+
+          @Override
+          public int read(ByteBuffer room) throws IOException {
+            if (told) {
+              return -1;
+            }
+            told = true;
+            throw new IOException(reason);
+          }
+        };
+    ChannelEndpoint endpoint = new ChannelEndpoint(silent);
     ByteBuffer buffer = ByteBuffer.allocate(1);
     IOException first = assertThrows(IOException.class, () -> endpoint.read(buffer));
-    assertEquals(SilentPeer.REASON, first.getMessage());
+    assertEquals(reason, first.getMessage());
     for (int i = 0; i < 2; i++) {
       assertThrows(SocketException.class, () -> endpoint.read(buffer), "what came looks complete");
     }
@@ -66,8 +75,13 @@ class ChannelEndpointTest {
     Thread reader = Thread.currentThread();
     AtomicBoolean hasRead = new AtomicBoolean();
     CountDownLatch inWrite = new CountDownLatch(1);
-    EndedChannel channel =
-        new EndedChannel() {
+    FakeConnection channel =
+        new FakeConnection() {
+          @Override
+          public int read(ByteBuffer room) {
+            return -1;
+          }
+
           @Override
           public int write(ByteBuffer source) throws IOException {
             inWrite.countDown();
@@ -89,102 +103,5 @@ class ChannelEndpointTest {
       hasRead.set(true);
     }
     Patience.await(write, "the end of the write");
-  }
-
-  /** A connection whose reads find the end. */
-  private abstract static class EndedChannel extends SocketChannel {
-    EndedChannel() {
-      super(SelectorProvider.provider());
-    }
-
-    @Override
-    public int read(ByteBuffer room) {
-      return -1;
-    }
-
-    @Override
-    protected void implConfigureBlocking(boolean block) {}
-
-    @Override
-    protected void implCloseSelectableChannel() {}
-
-    @Override
-    public boolean isConnected() {
-      return true;
-    }
-
-    private static <T> T unused() {
-      throw new UnsupportedOperationException("no part of this test");
-    }
-
-    @Override
-    public long read(ByteBuffer[] room, int offset, int length) {
-      return unused();
-    }
-
-    @Override
-    public long write(ByteBuffer[] sources, int offset, int length) {
-      return unused();
-    }
-
-    @Override
-    public SocketChannel bind(SocketAddress local) {
-      return unused();
-    }
-
-    @Override
-    public <T> SocketChannel setOption(SocketOption<T> name, T value) {
-      return unused();
-    }
-
-    @Override
-    public <T> T getOption(SocketOption<T> name) {
-      return unused();
-    }
-
-    @Override
-    public Set<SocketOption<?>> supportedOptions() {
-      return unused();
-    }
-
-    @Override
-    public SocketChannel shutdownInput() {
-      return unused();
-    }
-
-    @Override
-    public SocketChannel shutdownOutput() {
-      return unused();
-    }
-
-    @Override
-    public Socket socket() {
-      return unused();
-    }
-
-    @Override
-    public boolean isConnectionPending() {
-      return unused();
-    }
-
-    @Override
-    public boolean connect(SocketAddress remote) {
-      return unused();
-    }
-
-    @Override
-    public boolean finishConnect() {
-      return unused();
-    }
-
-    @Override
-    public SocketAddress getRemoteAddress() {
-      return unused();
-    }
-
-    @Override
-    public SocketAddress getLocalAddress() {
-      return unused();
-    }
   }
 }
